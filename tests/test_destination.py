@@ -18,13 +18,13 @@ GE_NAMES = {
 
 
 @pytest.mark.parametrize("each", destination.ALL, ids=lambda each: each.name)
-def test_numbers_are_torchairs(each: destination.Destination) -> None:
+def test_ge_numbers_match_torchair(each: destination.Destination) -> None:
     assert each.ge_attr == getattr(DataType, GE_NAMES[each])
     assert each.ge_desc == ProtoDataType.Value(GE_NAMES[each])
 
 
 @pytest.mark.parametrize("number", destination.SCALAR_TYPES)
-def test_scalar_types_are_torchs(number: int) -> None:
+def test_scalar_types_match_torch(number: int) -> None:
     assert torch_dtype_to_value(destination.SCALAR_TYPES[number]) == number
 
 
@@ -51,6 +51,6 @@ def test_int4_is_int32_at_an_eighth_of_the_width() -> None:
 @pytest.mark.parametrize(
     ("requested", "named"), [(torch.quint8, "torch.quint8"), (23, "torch.float8_e5m2"), (999, "number 999")]
 )
-def test_refusal_names_what_came_and_what_may_come(requested: object, named: str) -> None:
+def test_refusal_names_requested_and_accepted_dtypes(requested: object, named: str) -> None:
     with pytest.raises(RuntimeError, match=f"npu_x: dst must be one of torch.int8, torch.qint8, got .*{named}"):
         destination.resolve("npu_x", "dst", requested, (destination.INT8,))  # type: ignore[arg-type]

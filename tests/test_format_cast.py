@@ -7,7 +7,7 @@ import torch_npu
 from support.tensors import f32, i8
 
 
-def test_weights_cast_to_nz_keep_values_and_answer_their_format() -> None:
+def test_cast_to_nz_keeps_values_and_reports_format() -> None:
     weight = i8(32, 16).npu()
     cast = torch_npu.npu_format_cast(weight, 29)
     assert torch_npu.get_npu_format(cast) == torch_npu.Format.FRACTAL_NZ
@@ -22,7 +22,7 @@ def test_weights_cast_to_nz_keep_values_and_answer_their_format() -> None:
 
 
 @pytest.mark.parametrize("acl_format", [torch_npu.Format.ND, torch_npu.Format.FRACTAL_NZ])
-def test_a_cast_to_the_format_there_is_moves_nothing(acl_format: int) -> None:
+def test_cast_to_the_same_format_copies_nothing(acl_format: int) -> None:
     """As torch_npu's own does: what is written to one is seen in the other."""
     weight = torch_npu.npu_format_cast(f32(32, 16).npu(), acl_format)
     address = weight.data_ptr()
@@ -32,14 +32,14 @@ def test_a_cast_to_the_format_there_is_moves_nothing(acl_format: int) -> None:
 
 
 @pytest.mark.parametrize("acl_format", [torch_npu.Format.ND, torch_npu.Format.FRACTAL_NZ])
-def test_gradients_pass_a_cast(acl_format: int) -> None:
+def test_gradients_pass_through_a_cast(acl_format: int) -> None:
     weight = f32(32, 16).npu().requires_grad_()
     (torch_npu.npu_format_cast(weight, acl_format) * 3).sum().backward()
     assert weight.grad is not None
     assert (weight.grad == 3).all()
 
 
-def test_a_weight_is_the_same_by_the_blocks_of_its_format() -> None:
+def test_weight_can_be_passed_by_blocks_of_its_format() -> None:
     weight, x, groups = i8(2, 64, 128).npu(), i8(3, 64).npu(), torch.tensor([1, 3]).npu()
     cast = torch_npu.npu_format_cast(weight, 29)
     blocks = cast.view(2, 4, 4, 16, 32)
@@ -54,7 +54,7 @@ def test_a_weight_is_the_same_by_the_blocks_of_its_format() -> None:
     assert torch.equal(given, expected)
 
 
-def test_blocks_are_given_as_they_are_too() -> None:
+def test_weight_can_be_passed_as_blocks() -> None:
     weight, x, groups, scales = i8(2, 64, 128).npu(), i8(3, 64).npu(), torch.tensor([1, 3]).npu(), (f32(2, 128), f32(3))
     blocks = weight.reshape(2, 4, 16, 4, 32).permute(0, 3, 1, 2, 4).contiguous()
     channels, tokens = (each.npu() for each in scales)

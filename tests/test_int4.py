@@ -30,7 +30,7 @@ def test_strided_input_and_leading_dimensions() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 0), (3, 0), (0, 8), (2, 0, 8)])
-def test_nothing_is_packed_into_nothing(shape: tuple[int, ...]) -> None:
+def test_empty_tensors_are_packed(shape: tuple[int, ...]) -> None:
     values = torch.zeros(shape, dtype=torch.int8)
     packed = int4.pack(values)
     assert packed.shape == (*shape[:-1], shape[-1] // 8)

@@ -4,7 +4,7 @@ import graph_quant
 import pytest
 
 
-def test_importing_the_package_loads_neither_torch_nor_the_parts(run_python) -> None:
+def test_import_loads_neither_torch_nor_subpackages(run_python) -> None:
     names = ("torch", "typing", "graph_quant.nn")
     code = f"import graph_quant, sys; print([name for name in {names} if name in sys.modules])"
     assert run_python(code).stdout == "[]\n"

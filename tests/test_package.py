@@ -33,7 +33,7 @@ def wheel(tmp_path_factory) -> Path:
     return built
 
 
-def test_it_has_everything_and_nothing_called_meta_at_the_top(wheel) -> None:
+def test_wheel_contents(wheel) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if not name.startswith("graph_quant-")}
     assert top == {"graph_quant", "graph_quant_pytest.py", "graph_quant_start.py"}
@@ -55,12 +55,12 @@ def test_it_has_everything_and_nothing_called_meta_at_the_top(wheel) -> None:
     assert sources - beside <= set(names), "a subpackage is missing"
 
 
-def test_it_is_tied_to_the_platform_and_not_to_the_python(wheel) -> None:
+def test_wheel_tag(wheel) -> None:
     assert wheel.name.startswith("graph_quant-")
     assert "-py3-none-linux_" in wheel.name
 
 
-def test_it_works_where_it_is_installed(wheel, tmp_path) -> None:
+def test_installed_wheel_works(wheel, tmp_path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     code = (
@@ -72,7 +72,7 @@ def test_it_works_where_it_is_installed(wheel, tmp_path) -> None:
     assert done.stdout == f"{tmp_path}/graph_quant/meta/__init__.py 2.0\n", done.stderr
 
 
-def test_without_a_compiler_the_build_says_what_is_needed(tmp_path) -> None:
+def test_build_without_compiler_names_the_requirement(tmp_path) -> None:
     command = [
         sys.executable,
         "setup.py",
@@ -87,5 +87,5 @@ def test_without_a_compiler_the_build_says_what_is_needed(tmp_path) -> None:
     assert "graph-quant: a C compiler is needed to build the host NPU" in done.stderr
 
 
-def test_the_clone_has_its_own_machine_code() -> None:
+def test_clone_has_native_kernels() -> None:
     assert native.LIBRARY.exists(), "make setup builds it"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_the_records_may_be_imported_before_torch() -> None:
+def test_records_can_be_imported_before_torch() -> None:
     code = "from graph_quant.meta import RECORDS, operator; import torch_npu; print(len(RECORDS) > 50)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1:] == ["True"], done.stderr

@@ -84,7 +84,7 @@ def _crossings(imports: dict[str, list[str]], package: str, layers: list[set[str
     return wrong
 
 
-def test_the_layers_name_every_part(imports) -> None:
+def test_layers_name_every_package(imports) -> None:
     parts = {name.split(".")[1] for name in imports if name.count(".")}
     assert parts == set().union(*LAYERS)
     for package, rooms in SUBPACKAGE_LAYERS.items():
@@ -92,18 +92,18 @@ def test_the_layers_name_every_part(imports) -> None:
         assert inside == set().union(*rooms)
 
 
-def test_no_part_asks_a_higher_one(imports) -> None:
+def test_packages_import_lower_layers_only(imports) -> None:
     assert _crossings(imports, "graph_quant", LAYERS) == []
 
 
 @pytest.mark.parametrize("package", SUBPACKAGE_LAYERS)
-def test_no_room_asks_a_higher_one(imports, package: str) -> None:
+def test_subpackages_import_lower_layers_only(imports, package: str) -> None:
     rooms = SUBPACKAGE_LAYERS[package]
     assert _crossings(imports, f"graph_quant.{package}", rooms) == []
 
 
 @pytest.mark.parametrize("package", PUBLIC_PACKAGES)
-def test_a_door_is_the_only_way_in(imports, package: str) -> None:
+def test_public_packages_are_imported_by_their_own_name(imports, package: str) -> None:
     inside = f"graph_quant.{package}"
     around = [
         f"{module} asks {other}"
@@ -114,7 +114,7 @@ def test_a_door_is_the_only_way_in(imports, package: str) -> None:
     assert around == []
 
 
-def test_no_packages_import_in_a_circle(imports) -> None:
+def test_no_import_cycles_between_packages(imports) -> None:
     packages = {name for name in imports if any(other.startswith(f"{name}.") for other in imports)} - {"graph_quant"}
     asks: dict[str, set[str]] = {}
     for package in packages:

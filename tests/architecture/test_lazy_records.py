@@ -25,7 +25,7 @@ print(json.dumps([loaded, lowering, *(sorted(table.names()) for table in (RECORD
 """
 
 
-def test_names_are_known_and_modules_wait() -> None:
+def test_names_are_known_before_modules_are_imported() -> None:
     done = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     loaded, lowering, *names = json.loads(done.stdout.splitlines()[-1])
@@ -39,7 +39,7 @@ def test_names_are_known_and_modules_wait() -> None:
         assert set(known) == ours
 
 
-def test_a_module_loaded_inside_a_trace_makes_no_tensors() -> None:
+def test_modules_have_no_tensors_of_their_own() -> None:
     """They would be fake."""
     assert len(RECORDS) + len(LOWERINGS) > 50
     homes = ("graph_quant.meta.", "graph_quant.reference.", "graph_quant.converters.")
@@ -53,7 +53,7 @@ def test_a_module_loaded_inside_a_trace_makes_no_tensors() -> None:
     assert found == []
 
 
-def test_a_record_is_loaded_by_the_first_call_under_a_fake_mode() -> None:
+def test_record_is_loaded_by_first_call_under_fake_mode() -> None:
     code = (
         "import graph_quant, torch, torch_npu, sys\n"
         "from torch._subclasses.fake_tensor import FakeTensorMode\n"

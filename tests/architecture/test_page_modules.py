@@ -20,14 +20,14 @@ def test_every_module_is_joined_once() -> None:
     assert not re.search(r"^(import|export)\b", joined, re.MULTILINE)
 
 
-def test_the_linter_finds_nothing() -> None:
+def test_linter_has_no_findings() -> None:
     oxlint = Path(sys.executable).parent / "oxlint"
     command = [oxlint, "--quiet", "--config", FOLDER / ".oxlintrc.json", FOLDER]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
-def test_node_reads_them(tmp_path) -> None:
+def test_node_parses_modules(tmp_path) -> None:
     node = shutil.which("node")
     if node is None:
         return  # the browser's tests run the script

@@ -20,12 +20,12 @@ def test_values_are_escaped() -> None:
     assert "a &lt;device&gt;" in page
 
 
-def test_a_value_that_is_not_given_is_an_error() -> None:
+def test_missing_value_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError):
         pages.render("graph_quant.dumps.render", "page.html", style="")
 
 
-def test_no_template_switches_escaping_off() -> None:
+def test_no_template_disables_escaping() -> None:
     templates = list((ROOT / "graph_quant").rglob("*.html"))
     assert len(templates) == 2
     for template in templates:

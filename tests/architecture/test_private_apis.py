@@ -73,7 +73,7 @@ def test_every_private_name_is_listed() -> None:
     assert missing == set(), "list them in graph_quant/private_apis.py, with what depends on them"
 
 
-def test_each_says_which_files_use_it() -> None:
+def test_used_by_lists_files() -> None:
     assert [api.path for api in private_apis.PRIVATE_APIS if not api.used_by] == []
     memory = next(api for api in private_apis.PRIVATE_APIS if api.name == "_construct_storage_from_data_pointer")
     assert memory.used_by == ["graph_quant/host/alias.py", "graph_quant/host/engine/inputs.py"]
@@ -81,7 +81,7 @@ def test_each_says_which_files_use_it() -> None:
     assert "converters/lowering.py" in converters.used_by
 
 
-def test_all_are_where_they_were() -> None:
+def test_private_apis_exist() -> None:
     assert list(private_apis.missing()) == []
 
 

@@ -38,7 +38,7 @@ class Step(torch.nn.Module):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("backend", list(BACKENDS))
 @torch.no_grad
-def test_every_call_gives_the_bits_of_eager(backend: str, dynamic: bool) -> None:
+def test_calls_are_bitwise_equal_to_eager(backend: str, dynamic: bool) -> None:
     torch._dynamo.reset()
     model = Step().npu()
     compiled = torch.compile(model, backend=BACKENDS[backend](), fullgraph=True, dynamic=dynamic)
@@ -52,7 +52,7 @@ def test_every_call_gives_the_bits_of_eager(backend: str, dynamic: bool) -> None
 
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
-def test_another_number_gives_another_result(backend: str) -> None:
+def test_changed_number_changes_the_result(backend: str) -> None:
     """Numbers are inputs on the CPU, which TorchAir frees, writes over, and takes for constants of a captured graph."""
     torch._dynamo.reset()
 
@@ -67,7 +67,7 @@ def test_another_number_gives_another_result(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
-def test_an_input_that_is_written_may_be_another_at_the_same_address(backend: str) -> None:
+def test_mutated_input_can_be_a_new_tensor_at_the_same_address(backend: str) -> None:
     torch._dynamo.reset()
 
     def double(x: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def test_an_input_that_is_written_may_be_another_at_the_same_address(backend: st
 
 
 @pytest.mark.filterwarnings("ignore:Because acl graph fixes")
-def test_gears_are_captured_one_by_one_and_other_sizes_are_refused() -> None:
+def test_each_gear_is_captured_and_other_sizes_are_refused() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: torch.relu(x) * 2, backend=reduce_overhead(), fullgraph=True, dynamic=True)
     for rows in (2, 4, 2):
@@ -128,7 +128,7 @@ class OnTwoStreams(torch.nn.Module):
 
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
-def test_streams_and_events_of_a_compiled_function_are_captured(backend: str) -> None:
+def test_streams_and_events_are_captured(backend: str) -> None:
     torch._dynamo.reset()
     model = OnTwoStreams()
     compiled = torch.compile(model, backend=BACKENDS[backend](), fullgraph=True, dynamic=False)
@@ -154,7 +154,7 @@ def test_static_kernels_are_refused_in_one_line() -> None:
         compiled(torch.ones(3).npu())
 
 
-def test_the_compiler_leaves_the_signal_handlers_alone() -> None:
+def test_signal_handlers_are_kept() -> None:
     import npugraph_ex
 
     assert npugraph_ex.compile_fx is not None
@@ -163,7 +163,7 @@ def test_the_compiler_leaves_the_signal_handlers_alone() -> None:
     assert signal.getsignal(signal.SIGTERM) is not handler
 
 
-def test_a_process_uses_one_compiler_after_the_other(run_python) -> None:
+def test_process_can_use_both_compilers(run_python) -> None:
     code = """
 import graph_quant, torch, torch_npu
 x = torch.ones(2).npu()
@@ -174,7 +174,7 @@ for number, backend in enumerate(("npugraph_ex", "npu")):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_example_of_the_quantising_pattern_is_a_call_of_its_operator() -> None:
+def test_pattern_example_is_a_valid_call() -> None:
     from npugraph_ex.patterns.add_rms_norm_quant import _get_inputs
 
     *_, scales, zero_points = _get_inputs()

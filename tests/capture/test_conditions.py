@@ -43,7 +43,7 @@ class Nested:
             self.result = self.total * 2
 
 
-def test_branches_are_replayed_where_their_conditions_hold() -> None:
+def test_branches_are_replayed_if_their_conditions_hold() -> None:
     nested = Nested()
     assert not nested.total.any()
     for outer, inner, expected in ((1, 1, 220), (1, 0, 20), (0, 1, 0), (0, 0, 0), (1, 1, 220)):
@@ -54,7 +54,7 @@ def test_branches_are_replayed_where_their_conditions_hold() -> None:
         assert nested.result.tolist() == [expected] * 3
 
 
-def test_a_branch_may_be_captured_on_the_stream_of_its_graph() -> None:
+def test_branch_can_be_captured_on_the_stream_of_its_graph() -> None:
     for _ in range(33):  # torch_npu takes the streams of branches, in turn, from a pool of 32
         nested = Nested()
         nested.graph.replay()
@@ -70,7 +70,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("name", list(FORBIDDEN))
-def test_an_error_in_a_branch_is_one_of_the_whole_graph(name: str) -> None:
+def test_error_in_a_branch_invalidates_the_graph(name: str) -> None:
     call, message = FORBIDDEN[name]
     x, condition = torch.ones(3).npu(), torch.tensor(True).npu()
     stream, graph = torch.npu.current_stream(), torch.npu.NPUGraph()
@@ -81,7 +81,7 @@ def test_an_error_in_a_branch_is_one_of_the_whole_graph(name: str) -> None:
     assert (x + 1).sum().item() == 6.0
 
 
-def test_a_branch_that_is_left_open_ends_with_the_capture() -> None:
+def test_open_branch_ends_with_the_capture() -> None:
     condition, stream = torch.tensor(True).npu(), torch.npu.current_stream()
     for _ in range(33):  # once on the graph's own stream
         graph = torch.npu.NPUGraph()
@@ -93,7 +93,7 @@ def test_a_branch_that_is_left_open_ends_with_the_capture() -> None:
         torch.npu.set_stream(stream)  # torch_npu puts the stream back that the branch was begun on
 
 
-def test_a_condition_is_shown_with_what_depends_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trace_shows_condition_and_branch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tape.json"
     with pytest.warns(UserWarning, match="debug_dump"):
         Nested().graph.debug_dump(str(path))

@@ -16,7 +16,7 @@ def captured(function, *args):
     return graph, results
 
 
-def test_capturing_computes_nothing_and_a_replay_does() -> None:
+def test_capture_computes_nothing_and_replay_does() -> None:
     x, cache = torch.randn(4, 8).npu(), torch.zeros(4, 8).npu()
 
     def step(x: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", list(CALLS))
-def test_a_replay_gives_the_bits_of_eager(name: str) -> None:
+def test_replay_is_bitwise_equal_to_eager(name: str) -> None:
     x = torch.randn(6, 8).npu()
     graph, results = captured(CALLS[name], x)
     x.copy_(torch.randn(6, 8))
@@ -68,7 +68,7 @@ def test_a_replay_gives_the_bits_of_eager(name: str) -> None:
         assert torch.equal(got, want)
 
 
-def test_a_graph_of_inference_mode_is_replayed_outside_of_it() -> None:
+def test_graph_captured_in_inference_mode_is_replayed_outside_of_it() -> None:
     with torch.inference_mode():
         x = torch.randn(3, 4).npu()
         graph, result = captured(lambda: torch.relu(x).add_(1))
@@ -81,7 +81,7 @@ def as_list(results: object) -> list[Tensor]:
     return [results] if isinstance(results, Tensor) else list(results)
 
 
-def test_a_replay_draws_the_numbers_that_eager_would_draw() -> None:
+def test_replay_samples_equal_eager_samples() -> None:
     def draw(x: Tensor) -> tuple[Tensor, Tensor]:
         return torch.rand_like(x), torch.nn.functional.dropout(x, 0.5)
 
@@ -98,7 +98,7 @@ def test_a_replay_draws_the_numbers_that_eager_would_draw() -> None:
     assert not torch.equal(replayed[0], replayed[2])
 
 
-def test_a_replay_goes_back_to_a_state_of_its_capture() -> None:
+def test_replay_restores_a_captured_rng_state() -> None:
     def draw() -> tuple[Tensor, ...]:
         before = torch.rand(8, device="npu")
         state = torch.npu.get_rng_state()
@@ -116,7 +116,7 @@ def test_a_replay_goes_back_to_a_state_of_its_capture() -> None:
         assert all(torch.equal(got, want) for got, want in zip([*results, after], expected, strict=True))
 
 
-def test_a_captured_checkpoint_computes_the_same_again() -> None:
+def test_captured_checkpoint_recomputes_the_same_values() -> None:
     x = torch.ones(8).npu().requires_grad_()
 
     def gradient() -> Tensor:
@@ -130,7 +130,7 @@ def test_a_captured_checkpoint_computes_the_same_again() -> None:
     assert torch.equal(result, gradient())
 
 
-def test_states_from_outside_of_a_capture_are_refused_in_it_and_its_own_outside() -> None:
+def test_rng_states_cannot_cross_a_capture() -> None:
     outside, inside = torch.npu.get_rng_state(), []
     with pytest.raises(NotImplementedError, match="got one that was taken before it"):
         captured(lambda: torch.npu.set_rng_state(outside))
@@ -139,7 +139,7 @@ def test_states_from_outside_of_a_capture_are_refused_in_it_and_its_own_outside(
         torch.npu.set_rng_state(inside[0])
 
 
-def test_a_number_on_the_cpu_is_taken_when_it_is_captured() -> None:
+def test_cpu_scalar_is_read_at_capture() -> None:
     x, number = torch.ones(3).npu(), torch.tensor(2.0)
     graph, result = captured(lambda: x * number)
     number.fill_(5.0)
@@ -159,7 +159,7 @@ def test_graphs_share_a_pool() -> None:
     assert torch.equal(two, torch.full_like(two, 4.0))
 
 
-def test_streams_forked_and_joined_in_a_capture_replay_in_order() -> None:
+def test_forked_and_joined_streams_replay_in_order() -> None:
     x, side = torch.ones(5).npu(), torch.npu.Stream()
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
@@ -177,7 +177,7 @@ def test_streams_forked_and_joined_in_a_capture_replay_in_order() -> None:
     assert total.tolist() == [39.0] * 5
 
 
-def test_graphed_callables_train_as_the_module_does() -> None:
+def test_graphed_callables_train_like_the_module() -> None:
     torch.manual_seed(0)
     plain = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).npu()
     graphed = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).npu()
@@ -195,7 +195,7 @@ def test_graphed_callables_train_as_the_module_does() -> None:
             assert torch.equal(want.grad, got.grad)
 
 
-def test_a_graph_writes_its_tape_as_a_trace(tmp_path) -> None:
+def test_graph_is_written_as_a_trace(tmp_path) -> None:
     import json
 
     x = torch.ones(2, 3).npu()

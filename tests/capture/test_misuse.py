@@ -26,7 +26,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("name", list(FORBIDDEN))
-def test_what_needs_the_cpu_raises_and_the_capture_is_lost(name: str) -> None:
+def test_calls_that_need_the_cpu_invalidate_the_capture(name: str) -> None:
     call, message = FORBIDDEN[name]
     x = torch.randn(4, 8).npu()
     stream = torch.npu.current_stream()
@@ -41,7 +41,7 @@ def test_what_needs_the_cpu_raises_and_the_capture_is_lost(name: str) -> None:
     assert (x + 1).sum().item() == pytest.approx(float((x.cpu() + 1).sum()), rel=1e-5)
 
 
-def test_a_capture_that_failed_gives_its_memory_back() -> None:
+def test_failed_capture_releases_its_memory() -> None:
     x, pool = torch.ones(1 << 20).npu(), torch.npu.graph_pool_handle()
     kept: dict[object, list[int]] = {None: [], pool: []}
     for place in (None, None, pool, pool):
@@ -53,7 +53,7 @@ def test_a_capture_that_failed_gives_its_memory_back() -> None:
     assert all(second - first < x.nbytes for first, second in kept.values()), kept
 
 
-def test_an_exception_of_the_user_ends_the_capture() -> None:
+def test_user_exception_ends_the_capture() -> None:
     x = torch.ones(3).npu()
     stream = torch.npu.current_stream()
 
@@ -68,7 +68,7 @@ def test_an_exception_of_the_user_ends_the_capture() -> None:
     assert torch.npu.current_stream() == stream
 
 
-def test_an_exception_that_cannot_be_told_ends_the_capture() -> None:
+def test_exception_that_cannot_be_printed_ends_the_capture() -> None:
     x, stream = torch.ones(3).npu(), torch.npu.current_stream()
     for _ in range(2):
         with pytest.raises((KeyError, RuntimeError)), torch.npu.graph(torch.npu.NPUGraph()):
@@ -77,7 +77,7 @@ def test_an_exception_that_cannot_be_told_ends_the_capture() -> None:
         assert (x + 1).tolist() == [2.0, 2.0, 2.0]
 
 
-def test_a_capture_left_on_another_stream_is_ended() -> None:
+def test_capture_left_on_another_stream_is_ended() -> None:
     x, stream = torch.ones(3).npu(), torch.npu.current_stream()
     for _ in range(2):
         with pytest.raises(RuntimeError, match="must end on the same stream"), torch.npu.graph(torch.npu.NPUGraph()):
@@ -86,7 +86,7 @@ def test_a_capture_left_on_another_stream_is_ended() -> None:
         assert (x + 1).tolist() == [2.0, 2.0, 2.0]
 
 
-def test_a_capture_that_cannot_begin_leaves_the_stream() -> None:
+def test_capture_that_cannot_begin_restores_the_stream() -> None:
     x, stream, graph = torch.ones(3).npu(), torch.npu.current_stream(), torch.npu.NPUGraph()
     with torch.npu.graph(graph):
         y = x + 1
@@ -103,7 +103,7 @@ def test_a_capture_that_cannot_begin_leaves_the_stream() -> None:
     assert y.tolist() == [2.0, 2.0, 2.0]
 
 
-def test_a_wrong_call_is_the_callers_and_leaves_the_capture_alone() -> None:
+def test_wrong_call_does_not_invalidate_the_capture() -> None:
     x = torch.ones(3).npu()
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
@@ -114,7 +114,7 @@ def test_a_wrong_call_is_the_callers_and_leaves_the_capture_alone() -> None:
     assert y.tolist() == [2.0, 2.0, 2.0]
 
 
-def test_a_capture_in_a_capture_is_refused_and_the_outer_one_goes_on() -> None:
+def test_nested_capture_is_refused_and_the_outer_one_continues() -> None:
     x = torch.ones(3).npu()
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
@@ -125,7 +125,7 @@ def test_a_capture_in_a_capture_is_refused_and_the_outer_one_goes_on() -> None:
     assert y.tolist() == [2.0, 2.0, 2.0]
 
 
-def test_a_graph_is_captured_once_and_on_a_stream_of_its_own() -> None:
+def test_graph_is_captured_once_on_a_side_stream() -> None:
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
         pass
@@ -135,7 +135,7 @@ def test_a_graph_is_captured_once_and_on_a_stream_of_its_own() -> None:
         torch.npu.NPUGraph().capture_begin()
 
 
-def test_a_stream_that_is_not_joined_is_named() -> None:
+def test_unjoined_stream_is_named() -> None:
     x, side = torch.ones(3).npu(), torch.npu.Stream()
 
     def fork() -> None:
@@ -148,7 +148,7 @@ def test_a_stream_that_is_not_joined_is_named() -> None:
         fork()
 
 
-def test_an_event_from_outside_cannot_be_waited_for() -> None:
+def test_waiting_for_an_outside_event_is_refused() -> None:
     event = torch.npu.Event()
     event.record()
     with pytest.raises(RuntimeError) as raised, torch.npu.graph(torch.npu.NPUGraph()):
@@ -156,7 +156,7 @@ def test_an_event_from_outside_cannot_be_waited_for() -> None:
     assert "recorded outside its capture" in f"{raised.value}{raised.value.__context__}"
 
 
-def test_a_freed_input_is_named() -> None:
+def test_freed_input_is_named() -> None:
     x = torch.ones(2, 3).npu()
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
@@ -168,7 +168,7 @@ def test_a_freed_input_is_named() -> None:
     assert result.size() == (2, 3)
 
 
-def test_a_capture_is_ended_by_the_thread_that_began_it() -> None:
+def test_capture_must_end_in_the_thread_that_began_it() -> None:
     graph, stream = torch.npu.NPUGraph(), torch.npu.Stream()
     errors: list[str] = []
 
@@ -190,7 +190,7 @@ def test_a_capture_is_ended_by_the_thread_that_began_it() -> None:
     assert not torch.npu.is_current_stream_capturing()
 
 
-def test_other_threads_work_while_one_captures_and_wait_only_if_it_allows() -> None:
+def test_other_threads_work_during_a_capture() -> None:
     x = torch.ones(3).npu()
     found: list[object] = []
 
@@ -211,7 +211,7 @@ def test_other_threads_work_while_one_captures_and_wait_only_if_it_allows() -> N
     assert found[3] == 6.0
 
 
-def test_replays_of_one_graph_by_several_threads_follow_each_other() -> None:
+def test_replays_by_several_threads_are_serialized() -> None:
     x, graph = torch.zeros(64, 64).npu(), torch.npu.NPUGraph()
     with torch.npu.graph(graph):
         for _ in range(20):

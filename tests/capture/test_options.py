@@ -45,7 +45,7 @@ class Decoder(torch.nn.Module):
 @pytest.mark.filterwarnings("ignore:The capture_limit reached", "ignore:Because acl graph fixes")
 @pytest.mark.parametrize("name", list(OPTIONS))
 @torch.no_grad
-def test_every_option_gives_the_bits_of_eager(name: str, tmp_path, monkeypatch) -> None:
+def test_options_are_bitwise_equal_to_eager(name: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)  # what is looked through is written there
     torch._dynamo.reset()
     model = Decoder().npu()
@@ -61,7 +61,7 @@ def test_every_option_gives_the_bits_of_eager(name: str, tmp_path, monkeypatch) 
         assert all(torch.equal(one, other) for one, other in zip(results, others, strict=True))
 
 
-def test_results_of_their_own_outlive_the_next_replay() -> None:
+def test_cloned_results_outlive_the_next_replay() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(torch.neg, backend="npugraph_ex", options={"clone_output": True}, dynamic=False)
     first = compiled(torch.ones(3).npu())
@@ -77,7 +77,7 @@ class Kept(torch.nn.Module):
         return torch.relu(x) * 2
 
 
-def test_a_compiled_model_is_kept_on_disk_and_read_back(tmp_path, monkeypatch) -> None:
+def test_compiled_model_is_cached_on_disk(tmp_path, monkeypatch) -> None:
     compiles: list[object] = []
     compiler = npugraph_ex.npu_fx_compiler
     monkeypatch.setattr(compiler, "_optimize_fx", _counting(compiler._optimize_fx, compiles))
@@ -122,7 +122,7 @@ print(len(compiles), "compiled")
 
 
 @pytest.mark.skipif("GRAPH_QUANT_EXAMPLES" not in os.environ, reason="two processes that compile: make coverage")
-def test_a_new_process_reads_what_another_compiled(run_python, tmp_path) -> None:
+def test_new_process_reads_the_cache(run_python, tmp_path) -> None:
     for compiled in (2, 0):
         done = run_python(KEEPING, str(tmp_path))
         assert done.stdout.splitlines()[-1:] == [f"{compiled} compiled"], done.stderr

@@ -38,7 +38,7 @@ class Scaled:
                 self.event.record(self.stream)
 
 
-def test_an_update_changes_the_arguments_of_later_replays() -> None:
+def test_update_changes_arguments_of_later_replays() -> None:
     scaled = Scaled(waits=False)
     found = []
     for number in (None, 3, 5):
@@ -50,7 +50,7 @@ def test_an_update_changes_the_arguments_of_later_replays() -> None:
 
 
 @pytest.mark.parametrize("update_first", [True, False])
-def test_a_replay_waits_for_its_update(update_first: bool) -> None:
+def test_replay_waits_for_its_update(update_first: bool) -> None:
     scaled = Scaled(waits=True)
     for number in (3, 5):
         steps = [lambda number=number: scaled.update(number), scaled.graph.replay]
@@ -59,7 +59,7 @@ def test_a_replay_waits_for_its_update(update_first: bool) -> None:
         assert scaled.after.tolist() == [11.0 + 2 * number] * 3
 
 
-def test_a_stream_whose_replay_waits_says_so_instead_of_hanging() -> None:
+def test_waiting_stream_raises_instead_of_hanging() -> None:
     scaled = Scaled(waits=True)
     scaled.graph.replay()
     for use in (lambda: scaled.after + 1, torch.npu.current_stream().synchronize, scaled.graph.replay):
@@ -69,7 +69,7 @@ def test_a_stream_whose_replay_waits_says_so_instead_of_hanging() -> None:
     assert scaled.after.tolist() == [19.0] * 3
 
 
-def test_a_stream_waits_for_an_external_event_outside_of_a_replay() -> None:
+def test_stream_waits_for_an_external_event() -> None:
     x, event, other = torch.ones(3).npu(), torch.npu.ExternalEvent(), torch.npu.Stream()
     for _ in range(2):
         event.wait(torch.npu.current_stream())
@@ -82,7 +82,7 @@ def test_a_stream_waits_for_an_external_event_outside_of_a_replay() -> None:
     assert (x + 1).tolist() == [2.0, 2.0, 2.0]
 
 
-def test_another_operator_or_another_number_of_them_is_refused() -> None:
+def test_update_with_other_operators_is_refused() -> None:
     scaled = Scaled(waits=False)
     stream = scaled.stream
 
@@ -106,7 +106,7 @@ def test_another_operator_or_another_number_of_them_is_refused() -> None:
         torch.npu.graph_task_group_begin(stream)
 
 
-def test_a_host_function_runs_with_every_replay(capfd) -> None:
+def test_host_function_runs_in_every_replay(capfd) -> None:
     x = torch.ones(2).npu()
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
@@ -120,7 +120,7 @@ def test_a_host_function_runs_with_every_replay(capfd) -> None:
 
 
 @torch.no_grad
-def test_attention_is_updated_as_its_document_shows() -> None:
+def test_documented_attention_update() -> None:
     query, key, value = (torch.randn(1, 4, 1, 16, dtype=torch.float16).npu() for _ in range(3))
     call = {"num_heads": 4, "input_layout": "BNSD", "scale": 0.25, "softmax_lse_flag": False}
     event, update_stream, graph = torch.npu.ExternalEvent(), torch.npu.Stream(), torch.npu.NPUGraph()
@@ -154,7 +154,7 @@ VERSIONS = {
 
 @pytest.mark.parametrize("name", list(VERSIONS))
 @torch.no_grad
-def test_a_graph_is_told_the_lengths_of_its_next_replay(name: str) -> None:
+def test_attention_lengths_are_updated_before_replay(name: str) -> None:
     heads, scale, lengths = VERSIONS[name]
     attention, call = getattr(torch_npu, name), {heads: 4, scale: 0.25, "input_layout": "BNSD"}
     query, key, value = (torch.randn(1, 4, tokens, 16).half().npu() for tokens in (1, 8, 8))
@@ -167,7 +167,7 @@ def test_a_graph_is_told_the_lengths_of_its_next_replay(name: str) -> None:
         assert torch.equal(result, attention(query, key, value, **call, **{lengths: [length]})[0])
 
 
-def test_limits_on_cores_are_kept_and_answered() -> None:
+def test_core_limits_are_stored_and_returned() -> None:
     stream = torch.npu.Stream()
     whole = torch.npu.get_stream_limit(stream)
     torch.npu.set_stream_limit(stream, 4, 8)
@@ -178,7 +178,7 @@ def test_limits_on_cores_are_kept_and_answered() -> None:
         torch.npu.set_stream_limit(stream, 21, 8)
 
 
-def test_a_tensor_swapped_to_host_memory_keeps_its_values() -> None:
+def test_tensor_swapped_to_host_memory_keeps_its_values() -> None:
     tensor: Tensor = torch_npu.empty_with_swapped_memory([4], dtype=torch.float32, device=torch.device("npu:0"))
     tensor.fill_(3)
     assert (tensor + 1).tolist() == [4.0] * 4

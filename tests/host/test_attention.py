@@ -51,7 +51,7 @@ def fused(**given: Any) -> Tensor:
     )[0]
 
 
-def test_eager_mode_and_one_graph_give_the_bits_of_the_operator() -> None:
+def test_eager_and_graph_are_bitwise_equal_to_fusion_attention() -> None:
     eager = attend(QUERY, KEY, VALUE)
     for name, given in FUSED.items():
         assert torch.equal(eager[name], fused(**given)), name
@@ -73,7 +73,7 @@ def _on_cpu(name: str) -> Arguments:
 
 
 @pytest.mark.parametrize("channels", [16, 6], ids=["fused", "composed"])
-def test_gradients_are_those_of_the_cpu(channels: int) -> None:
+def test_gradients_match_cpu(channels: int) -> None:
     """The operator takes float32 in channels of four."""
     leaves = [torch.randn(1, 2, 5, channels, generator=RANDOM) for _ in range(3)]
     found = []

@@ -11,7 +11,7 @@ import torch
 from graph_quant.host.alias import as_cpu, to_npu
 
 
-def test_a_tensor_goes_there_and_back() -> None:
+def test_round_trip_between_devices() -> None:
     x = torch.randn(3, 4)
     for there in (
         x.npu(),
@@ -24,7 +24,7 @@ def test_a_tensor_goes_there_and_back() -> None:
         assert torch.equal(there.cpu(), x)
 
 
-def test_printing_looks_as_it_does_on_the_device() -> None:
+def test_repr_shows_the_device() -> None:
     x = torch.tensor([[1.0029, -1.2373], [0.5791, 0.1101]], dtype=torch.float16).npu()
     assert str(x) == ("tensor([[ 1.0029, -1.2373],\n        [ 0.5791,  0.1101]], device='npu:0', dtype=torch.float16)")
     assert (
@@ -32,7 +32,7 @@ def test_printing_looks_as_it_does_on_the_device() -> None:
     )
 
 
-def test_an_alias_is_the_same_memory() -> None:
+def test_alias_shares_memory() -> None:
     x = torch.zeros(2, 3, device="npu")
     as_cpu(x[:, 1:]).fill_(5)
     assert x.tolist() == [[0, 5, 5], [0, 5, 5]]
@@ -51,7 +51,7 @@ def test_an_alias_is_the_same_memory() -> None:
     ],
     ids=["transposed", "expanded", "strided", "empty", "scalar", "channels_last"],
 )
-def test_moving_keeps_values_and_strides(tensor) -> None:
+def test_to_npu_keeps_values_and_strides(tensor) -> None:
     moved = to_npu(tensor)
     assert torch.equal(moved.cpu(), tensor)
     assert moved.stride() == tensor.stride()
@@ -75,7 +75,7 @@ def test_views_and_in_place_operators_share_memory() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 3, 5])
-def test_out_takes_on_the_right_size(size) -> None:
+def test_out_is_resized(size) -> None:
     x = torch.arange(3.0, device="npu")
     out = torch.empty(size, device="npu")
     if size == 5:
@@ -86,7 +86,7 @@ def test_out_takes_on_the_right_size(size) -> None:
     assert out.tolist() == [0, 2, 4]
 
 
-def test_devices_do_not_mix_and_only_npu_0_is_there() -> None:
+def test_mixed_and_unknown_devices_are_refused() -> None:
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(3, device="npu") + torch.ones(3)
     assert (torch.ones(3, device="npu") + torch.tensor(1)).sum().item() == 6, "a CPU scalar is welcome everywhere"
@@ -95,7 +95,7 @@ def test_devices_do_not_mix_and_only_npu_0_is_there() -> None:
             make()
 
 
-def test_a_model_trains_saves_and_loads() -> None:
+def test_model_trains_saves_and_loads() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1))
     twin = copy.deepcopy(model)
     on_npu = model.npu()
@@ -162,7 +162,7 @@ def test_streams_events_and_memory() -> None:
     assert torch.npu.memory_allocated() - before >= block.nbytes
 
 
-def test_ten_thousand_allocations_do_not_grow_memory() -> None:
+def test_allocations_do_not_leak() -> None:
     torch.empty(5000, device="npu")
     before = torch.npu.memory_reserved()
     for size in range(10_000):
@@ -187,7 +187,7 @@ def test_threads_compute_at_the_same_time() -> None:
     assert answers == [1.0] * 4
 
 
-def test_two_processes_at_once_and_workers_that_fork(run_python) -> None:
+def test_concurrent_processes_and_forked_workers(run_python) -> None:
     code = """
 import graph_quant, torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -202,7 +202,7 @@ print(total.item())
     assert [result.stdout for result in results] == [f"{64.0**3 + 2016}\n"] * 2, results[0].stderr
 
 
-def test_a_gradient_that_overflows_skips_its_step() -> None:
+def test_grad_scaler_skips_step_on_overflow() -> None:
     assert torch.npu.utils.is_support_inf_nan()
     model = torch.nn.Linear(2, 1, bias=False).npu()
     optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.5), torch.npu.amp.GradScaler(init_scale=4.0)

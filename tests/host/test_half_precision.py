@@ -21,7 +21,7 @@ CASES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", CASES)
-def test_large_products(name: str, dtype: torch.dtype) -> None:
+def test_large_products_are_rounded_once(name: str, dtype: torch.dtype) -> None:
     assert WIDTH**3 > MAX_HALF_PRODUCT
     inputs = [each.to(dtype) for each in (torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH), torch.randn(WIDTH))]
     expected = CASES[name](*(each.double() for each in inputs)).float()
@@ -33,7 +33,7 @@ def test_large_products(name: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("width", [48, WIDTH])
-def test_products_with_factors(width: int, dtype: torch.dtype) -> None:
+def test_products_with_alpha_and_beta(width: int, dtype: torch.dtype) -> None:
     """The product is rounded as the matrices are, as on the device, and then the sum."""
     x, w, b = (each.to(dtype) for each in (torch.randn(width, width), torch.randn(width, width), torch.randn(width)))
     product = x.double() @ w.double()
@@ -48,7 +48,7 @@ def test_products_with_factors(width: int, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("width", [48, WIDTH])
 @pytest.mark.parametrize("name", ["mm", "linear", "linear with bias", "bmm"])
-def test_graphs_have_the_bits_of_eager_mode(name: str, width: int) -> None:
+def test_graph_is_bitwise_equal_to_eager(name: str, width: int) -> None:
     inputs = [each.half().npu() for each in (torch.randn(width, width), torch.randn(width, width), torch.randn(width))]
     torch._dynamo.reset()
     compiled = torch.compile(CASES[name], backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
@@ -56,7 +56,7 @@ def test_graphs_have_the_bits_of_eager_mode(name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("dtypes", [(torch.float16, torch.float32), (torch.float32, torch.bfloat16)])
-def test_factors_of_two_precisions_give_the_first_ones(dtypes: tuple[torch.dtype, torch.dtype]) -> None:
+def test_mixed_operand_dtypes_give_the_first_dtype(dtypes: tuple[torch.dtype, torch.dtype]) -> None:
     x, w = torch.randn(3, 4).to(dtypes[0]), torch.randn(4, 5).to(dtypes[1])
     expected = (x.float() @ w.float()).to(dtypes[0])
     assert torch.equal((x.npu() @ w.npu()).cpu(), expected)
@@ -69,7 +69,7 @@ def test_factors_of_two_precisions_give_the_first_ones(dtypes: tuple[torch.dtype
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_the_gradient_of_repeated_rows_is_rounded_once(dtype: torch.dtype) -> None:
+def test_gradient_of_repeat_interleave_is_rounded_once(dtype: torch.dtype) -> None:
     """As RepeatInterleaveGrad does; a sum that is rounded after each of 300 terms stops growing."""
     grad, repeats = torch.rand(302).to(dtype), torch.tensor([300, 0, 2])
     x = torch.zeros(3, dtype=dtype).npu().requires_grad_()

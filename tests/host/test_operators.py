@@ -21,7 +21,7 @@ NUMBER_FIRST = {
 
 
 @pytest.mark.parametrize("operator", NUMBER_FIRST.values(), ids=NUMBER_FIRST)
-def test_a_number_may_stand_for_a_tensor(operator) -> None:
+def test_number_is_accepted_for_a_tensor(operator) -> None:
     x = torch.tensor([1, 2, 3])
     for _ in range(2):
         found, expected = operator(x.npu()), operator(x)
@@ -51,7 +51,7 @@ def test_tensors_of_two_devices_are_refused(operator) -> None:
         operator(torch.ones(3, device="npu"))
 
 
-def test_indices_may_lie_on_the_cpu() -> None:
+def test_indices_can_be_on_the_cpu() -> None:
     x = torch.arange(3.0, device="npu")
     assert x[INDEX].tolist() == [0, 2]
     assert x[torch.tensor([True, False, True])].tolist() == [0, 2]
@@ -62,18 +62,18 @@ def test_indices_may_lie_on_the_cpu() -> None:
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("make", [Tensor.to_sparse, Tensor.to_sparse_csr, Tensor.to_sparse_csc])
-def test_sparse_tensors_are_refused_where_they_come_in(make) -> None:
+def test_creating_sparse_tensors_is_refused(make) -> None:
     with pytest.raises(NotImplementedError, match="sparse tensors are not supported on the host NPU"):
         make(torch.eye(3)).npu()
 
 
-def test_every_operator_that_torch_npu_registers_is_served_or_refused_here() -> None:
+def test_every_registered_operator_is_implemented_or_refused() -> None:
     registered = registry._names("PrivateUse1")
     own = {name for name in registered if "\nPrivateUse1: registered at ../torch_npu" in torch._C._dispatch_dump(name)}
     assert registry._without_cpu_kernel(own) == set(), "operators whose kernel would call CANN"
 
 
-def test_what_the_cpu_lacks_is_refused_by_name() -> None:
+def test_operators_without_cpu_kernel_are_refused_by_name() -> None:
     x = torch.ones(2, 3, 4, device="npu")
     with pytest.raises(NotImplementedError, match="aten::batch_norm_stats cannot run on the host NPU"):
         torch.batch_norm_stats(x, 1e-5)
@@ -83,13 +83,13 @@ def test_what_the_cpu_lacks_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["_npu_flash_attention_v3", "_npu_paged_attention_splitfuse_v2"])
-def test_operators_of_atb_are_refused_by_name(name) -> None:
+def test_atb_operators_are_refused_by_name(name) -> None:
     with pytest.raises(NotImplementedError, match=f"atb::{name} cannot run on the host NPU"):
         getattr(torch_npu, name)(torch.ones(2, device="npu"))
 
 
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_products_of_halves_come_out_in_float32(half) -> None:
+def test_half_precision_products_with_float32_results(half) -> None:
     x1, x2, bias = torch.randn(4, 64).to(half), torch.randn(64, 5).to(half), torch.randn(4, 5)
     exact = x1.double() @ x2.double()
     rounding = 64 * 2**-24 * (x1.double().abs() @ x2.double().abs()) + 1e-6
@@ -105,7 +105,7 @@ def test_products_of_halves_come_out_in_float32(half) -> None:
 
 
 @pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((4,), (4,)), ((4,), (2, 4, 5)), ((7, 1, 3, 4), (2, 4, 5))])
-def test_the_gradient_of_a_product_as_an_operator(shapes) -> None:
+def test_matmul_backward(shapes) -> None:
     x1, x2 = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
     product = x1 @ x2
     gradient = torch.randn_like(product)
@@ -120,7 +120,7 @@ def test_the_gradient_of_a_product_as_an_operator(shapes) -> None:
 
 @pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])
 @pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
-def test_recurrent_layers_learn_as_on_the_cpu(layer, options) -> None:
+def test_rnn_gradients_match_cpu(layer, options) -> None:
     on_cpu = layer(3, 4, **options)
     on_npu = copy.deepcopy(on_cpu).npu()
     x = torch.randn(5, 2, 3)
@@ -132,7 +132,7 @@ def test_recurrent_layers_learn_as_on_the_cpu(layer, options) -> None:
         assert torch.equal(right.grad.cpu(), left.grad)
 
 
-def test_dropout_between_recurrent_layers_is_the_npus() -> None:
+def test_rnn_dropout_uses_npu_generator() -> None:
     layer = torch.nn.LSTM(3, 4, num_layers=3, dropout=0.5, bidirectional=True).npu()
     x = torch.randn(5, 2, 3).npu()
     before = torch.get_rng_state()
@@ -148,7 +148,7 @@ def test_dropout_between_recurrent_layers_is_the_npus() -> None:
 
 
 @pytest.mark.parametrize("cast", [torch_npu.npu_dtype_cast, torch_npu._npu_dtype_cast])
-def test_a_cast_learns_as_on_the_cpu_also_twice(cast) -> None:
+def test_first_and_second_gradients_of_casts_match_cpu(cast) -> None:
     x, weight, direction = torch.randn(2, 3), torch.randn(2, 3).half(), torch.randn(2, 3)
 
     def gradients(cast, device: str) -> list[Tensor]:
@@ -162,7 +162,7 @@ def test_a_cast_learns_as_on_the_cpu_also_twice(cast) -> None:
         assert torch.equal(found, expected)
 
 
-def test_the_gradient_of_a_cast_is_recorded_where_that_is_asked_for() -> None:
+def test_gradient_of_a_cast_requires_grad_if_enabled() -> None:
     x = torch.randn(3, device="npu", requires_grad=True)
     y = torch_npu.npu_dtype_cast(x, torch.float16)
     given = torch.ones_like(y)
@@ -174,7 +174,7 @@ def test_the_gradient_of_a_cast_is_recorded_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("device", ["npu", "cpu"])
-def test_backward_through_an_operator_without_gradient_names_it(device) -> None:
+def test_backward_through_operator_without_gradient_names_it(device) -> None:
     x = torch.ones(2, 8, dtype=torch.float16, device=device, requires_grad=True)
     values, scale = torch_npu.npu_dynamic_quant(x)
     loss = (values.float() * scale[:, None]).sum()
@@ -185,7 +185,7 @@ def test_backward_through_an_operator_without_gradient_names_it(device) -> None:
         assert not torch_npu.npu_dynamic_quant(x)[1].requires_grad
 
 
-def test_backward_through_an_operator_without_gradient_in_a_graph_names_it() -> None:
+def test_graph_backward_through_operator_without_gradient_names_it() -> None:
     def quantise(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         values, scale = torch_npu.npu_dynamic_quant(x)
         return (values.float() * scale[:, None]).sum() + x.float().sum(), scale
@@ -217,6 +217,6 @@ def test_lists_are_copied_between_devices() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.uint8])
-def test_the_median_of_nothing_is_that_of_the_cpu(dtype: torch.dtype) -> None:
+def test_median_of_empty_tensor_matches_cpu(dtype: torch.dtype) -> None:
     nothing = torch.empty(0, 3, dtype=dtype)
     torch.testing.assert_close(nothing.npu().median().cpu(), nothing.median(), rtol=0, atol=0, equal_nan=True)

@@ -20,12 +20,12 @@ EXPLAINED = {
 }
 
 
-def test_the_sample_is_large_enough() -> None:
+def test_sample_is_large_enough() -> None:
     assert len(SAMPLE) >= 200
 
 
 @pytest.mark.parametrize("place", range(len(SAMPLE)), ids=lambda at: SAMPLE[at].full_name)
-def test_agrees_with_the_cpu(place: int) -> None:
+def test_operator_matches_cpu(place: int) -> None:
     op = SAMPLE[place]
     others = [dtype for dtype in DTYPES if dtype in op.supported_dtypes("cpu") and dtype not in AGAIN]
     with warnings.catch_warnings():

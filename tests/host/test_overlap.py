@@ -23,12 +23,12 @@ OVERLAPPING: dict[str, Callable[[Tensor], object]] = {
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 @pytest.mark.parametrize("write", OVERLAPPING.values(), ids=OVERLAPPING)
-def test_an_overlapping_write_is_refused(write, device) -> None:
+def test_overlapping_write_is_refused(write, device) -> None:
     with pytest.raises(RuntimeError, match=r"refers? to a single memory location|overlap"):
         write(torch.arange(9.0, device=device))
 
 
-def test_writes_beside_each_other_and_in_place_are_right() -> None:
+def test_adjacent_and_in_place_writes() -> None:
     for device in ("cpu", "npu"):
         a = torch.arange(8.0, device=device)
         a[:4].add_(a[4:])
@@ -37,7 +37,7 @@ def test_writes_beside_each_other_and_in_place_are_right() -> None:
         assert a.tolist() == [8, 12, 16, 20, 16, 20, 24, 28]
 
 
-def test_an_overlap_is_seen_however_many_tensors_came_between(monkeypatch) -> None:
+def test_overlap_is_detected_after_cache_eviction(monkeypatch) -> None:
     monkeypatch.setattr(alias, "_MAX_KEPT", 2)
     others = [torch.ones(2, device="npu") for _ in range(3)]
     a = torch.arange(9.0, device="npu")
@@ -47,7 +47,7 @@ def test_an_overlap_is_seen_however_many_tensors_came_between(monkeypatch) -> No
             a[1:].add_(a[:-1])
 
 
-def test_memory_first_seen_in_inference_mode_can_be_written_after_it() -> None:
+def test_memory_aliased_in_inference_mode_is_writable_after_it() -> None:
     cache = torch.zeros(4, device="npu")
     with torch.inference_mode():
         alias.kept_alias(cache).add_(1)

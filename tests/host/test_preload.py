@@ -37,19 +37,19 @@ def decoy(tmp_path: Path) -> str:
         ("off", False, "none"),
     ],
 )
-def test_the_switch_and_the_loader_decide(run_python, decoy, switch, with_cann, expected) -> None:
+def test_switch_and_loader_choose_the_runtime(run_python, decoy, switch, with_cann, expected) -> None:
     search = {"LD_LIBRARY_PATH": decoy} if with_cann else {}
     done = run_python(CHOICE, GRAPH_QUANT_HOST=switch, **search)
     assert done.stdout.strip() == expected, done.stderr
 
 
-def test_with_cann_the_shim_is_not_even_opened(run_python, decoy) -> None:
+def test_shim_is_not_opened_with_cann(run_python, decoy) -> None:
     code = f"{CHOICE}; print([line for line in open('/proc/self/maps') if 'graph_quant' in line])"
     done = run_python(code, LD_LIBRARY_PATH=decoy)
     assert done.stdout.split() == ["CANN", "[]"]
 
 
-def test_a_switch_that_does_not_exist_is_refused_in_one_line() -> None:
+def test_unknown_switch_is_refused_in_one_line() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "graph_quant", "run", "-c", "pass"],
         env={**os.environ, "GRAPH_QUANT_HOST": "maybe"},
@@ -60,7 +60,7 @@ def test_a_switch_that_does_not_exist_is_refused_in_one_line() -> None:
     assert done.stderr == "graph-quant: GRAPH_QUANT_HOST must be auto, on or off, got 'maybe'\n"
 
 
-def test_without_the_host_npu_torch_npu_fails_as_it_always_did(run_python) -> None:
+def test_torch_npu_fails_without_host_npu(run_python) -> None:
     done = run_python("import graph_quant, torch_npu", GRAPH_QUANT_HOST="off")
     assert done.returncode != 0
     assert "libhccl.so" in done.stderr or "libascendcl.so" in done.stderr
@@ -73,12 +73,12 @@ def test_without_the_host_npu_torch_npu_fails_as_it_always_did(run_python) -> No
         "import os; os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'; import torch; import graph_quant",
     ],
 )
-def test_any_order_of_imports_gives_a_silent_working_device(run_python, imports) -> None:
+def test_any_import_order_gives_a_working_device(run_python, imports) -> None:
     done = run_python(f"{imports}; print(torch.ones(2, device='npu').sum().item())")
     assert (done.stdout, done.stderr) == ("2.0\n", "")
 
 
-def test_torch_first_and_last_and_only_known_remarks_are_dropped(run_python) -> None:
+def test_only_expected_warnings_are_dropped(run_python) -> None:
     """Real warnings reach the screen, and nothing outside the package changes."""
     import torch_npu
 

@@ -7,7 +7,7 @@ import torch_npu
 from torch.profiler import ProfilerActivity, profile
 
 
-def test_torch_profiler_records_the_cpu_beside_a_device() -> None:
+def test_torch_profiler_records_cpu() -> None:
     x = torch.ones(4, 4).npu()
     for activities in (None, [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]):
         with profile(activities=activities) as recorded:
@@ -15,7 +15,7 @@ def test_torch_profiler_records_the_cpu_beside_a_device() -> None:
         assert {"aten::matmul", "aten::relu"} <= {event.key for event in recorded.key_averages()}
 
 
-def test_the_profiler_of_torch_npu_says_that_it_needs_an_npu(capfd, tmp_path, monkeypatch) -> None:
+def test_torch_npu_profiler_needs_an_npu(capfd, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler("traces")):
         assert (torch.ones(3).npu() + 1).tolist() == [2.0, 2.0, 2.0]

@@ -10,7 +10,7 @@ from graph_quant.host.device.random_ops import COMPOSED
 from torch.nn import functional
 
 
-def test_dropout_in_several_threads_repeats_no_mask_and_leaves_the_cpu_alone() -> None:
+def test_dropout_in_threads_repeats_no_mask_and_keeps_cpu_generator() -> None:
     x = torch.ones(256, device="npu")
     masks: list[tuple[float, ...]] = []
     before = torch.get_rng_state()
@@ -32,7 +32,7 @@ def test_dropout_in_several_threads_repeats_no_mask_and_leaves_the_cpu_alone() -
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_the_gradient_of_dropout_is_its_mask(probability) -> None:
+def test_gradient_of_dropout_is_its_mask(probability) -> None:
     x = torch.ones(100, device="npu", requires_grad=True)
     result = functional.dropout(x, probability)
     result.sum().backward()
@@ -40,7 +40,7 @@ def test_the_gradient_of_dropout_is_its_mask(probability) -> None:
     assert functional.dropout(x, probability, training=False).detach().tolist() == [1.0] * 100
 
 
-def test_attention_with_dropout_draws_from_the_npu() -> None:
+def test_attention_dropout_uses_npu_generator() -> None:
     x = torch.randn(1, 2, 4, 8).npu()
     before = torch.get_rng_state()
     results = []
@@ -51,7 +51,7 @@ def test_attention_with_dropout_draws_from_the_npu() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_no_operator_draws_from_the_cpu_generator() -> None:
+def test_no_operator_uses_cpu_generator() -> None:
     """PyTorch tags what draws; it is given a generator, is composed here, or drops with a probability of its own."""
     seeded = []
     for name in registry._names("PrivateUse1"):
@@ -95,7 +95,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_graph_draws_what_eager_calls_draw(name) -> None:
+def test_graph_samples_equal_eager_samples(name) -> None:
     """With each call and each seed, also where the seed is set after the graph was compiled."""
     torch._dynamo.reset()
     x = torch.randn(17, 8, generator=torch.Generator().manual_seed(1)).npu()
@@ -126,7 +126,7 @@ def test_gradients_of_dropout_in_a_graph(kind) -> None:
     assert all(map(torch.equal, *found))
 
 
-def test_large_integers_are_even_in_all_their_bits() -> None:
+def test_large_random_integers_are_uniform_in_all_bits() -> None:
     """Bit by bit: of 20,000 numbers a share is off by 2^-8 at one standard deviation."""
     torch.manual_seed(6)
     for bits in (20, 31, 48, 62):
@@ -150,13 +150,13 @@ def test_large_integers_are_even_in_all_their_bits() -> None:
         (lambda x: torch.randint(3, 3, (2,), device=x.device), "from"),
     ],
 )
-def test_what_no_distribution_has_is_refused(call, said) -> None:
+def test_invalid_distribution_parameters_are_refused(call, said) -> None:
     with pytest.raises(RuntimeError, match=re.escape(said)):
         call(torch.ones(4, device="npu"))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_draw_of_nothing_moves_the_generator_in_a_graph_too(dynamic: bool) -> None:
+def test_empty_random_result_advances_generator_in_graph(dynamic: bool) -> None:
     def call(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         nothing = x[:0]
         drawn = torch.rand_like(nothing), torch.randperm(0, device=x.device), torch.bernoulli(nothing)

@@ -8,13 +8,13 @@ import torch_npu
 from graph_quant.host.library import DIRECTORY, RUNTIME
 
 
-def test_an_npu_operator_without_reference_is_refused_by_name() -> None:
+def test_npu_operator_without_reference_is_refused_by_name() -> None:
     boxes = torch.ones(2, 4, device="npu")
     with pytest.raises(NotImplementedError, match="npu::npu_iou cannot run on the host NPU"):
         torch_npu.npu_iou(boxes, boxes)
 
 
-def test_of_the_npu_operators_only_bookkeeping_is_left_to_torch_npu() -> None:
+def test_only_host_side_npu_operators_are_left_to_torch_npu() -> None:
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
     names = [name for name in registered if name.startswith("npu::")]
     assert len(names) > 400
@@ -30,7 +30,7 @@ def test_of_the_npu_operators_only_bookkeeping_is_left_to_torch_npu() -> None:
     }
 
 
-def test_a_c_function_that_is_not_implemented_returns_an_error_and_says_its_name() -> None:
+def test_unimplemented_c_function_fails_with_its_name() -> None:
     runtime = ctypes.CDLL(f"{DIRECTORY}/{RUNTIME}")
     assert runtime.aclrtMapMem() != 0
     runtime.aclGetRecentErrMsg.restype = ctypes.c_char_p
@@ -38,7 +38,7 @@ def test_a_c_function_that_is_not_implemented_returns_an_error_and_says_its_name
     assert runtime.aclGetRecentErrMsg() == b"", "a message is given once"
 
 
-def test_a_call_to_cann_from_cpp_becomes_a_python_exception(run_python) -> None:
+def test_cpp_call_to_cann_raises_python_exception(run_python) -> None:
     code = """
 import graph_quant, torch, torchair
 from torchair.core._backend import _torchair
@@ -54,7 +54,7 @@ except RuntimeError as error:
     assert "needs an NPU and CANN" in done.stdout
 
 
-def test_memory_that_the_machine_does_not_have_is_torchs_own_error() -> None:
+def test_out_of_memory_is_torchs_error() -> None:
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate"):
         torch.empty(1 << 45, device="npu")
     assert torch.ones(3, device="npu").sum().item() == 3, "the device goes on"

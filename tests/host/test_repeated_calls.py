@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 
-def test_a_mask_decides_how_much_it_selects() -> None:
+def test_masked_select_size_depends_on_values() -> None:
     x = torch.arange(5.0)
     for mask in ([1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]):
         chosen = torch.tensor(mask, dtype=torch.bool)
@@ -23,14 +23,14 @@ def test_a_mask_decides_how_much_it_selects() -> None:
         functional.soft_margin_loss,
     ],
 )
-def test_a_loss_can_be_computed_at_every_step(loss, reduction, recwarn) -> None:
+def test_loss_can_be_computed_repeatedly(loss, reduction, recwarn) -> None:
     for _ in range(3):
         x, y = torch.randn(4, 5), torch.randn(4, 5)
         assert torch.equal(loss(x.npu(), y.npu(), reduction=reduction).cpu(), loss(x, y, reduction=reduction))
     assert not [str(warning.message) for warning in recwarn if "resized" in str(warning.message)]
 
 
-def test_empty_tensors_can_be_joined_and_moved_time_and_again() -> None:
+def test_empty_tensors_can_be_concatenated_and_moved_repeatedly() -> None:
     empty, index = torch.empty(0, 4, device="npu"), torch.empty(0, 4, dtype=torch.int64, device="npu")
     for _ in range(3):
         assert torch.cat((empty, empty)).shape == (0, 4)
@@ -39,7 +39,7 @@ def test_empty_tensors_can_be_joined_and_moved_time_and_again() -> None:
         assert torch.cat((empty, torch.ones(2, 4, device="npu"))).tolist() == [[1.0] * 4] * 2
 
 
-def test_an_output_marked_as_conjugated_stays_so() -> None:
+def test_conjugate_bit_of_result_is_kept() -> None:
     lu, pivots = torch.linalg.lu_factor(torch.randn(3, 3, dtype=torch.complex64))
     for _ in range(3):
         b = torch.randn(3, 3, dtype=torch.complex64)
@@ -51,7 +51,7 @@ def test_an_output_marked_as_conjugated_stays_so() -> None:
     "operator",
     [torch.sqrt, torch.exp, torch.sin, torch.sigmoid, lambda x: x / 2, lambda x: x * 0.5, lambda x: torch.div(x, x)],
 )
-def test_the_default_dtype_holds_from_when_it_is_set(operator) -> None:
+def test_default_dtype_is_read_in_each_call(operator) -> None:
     x = torch.arange(4)
     kept = torch.get_default_dtype()
     try:
@@ -62,7 +62,7 @@ def test_the_default_dtype_holds_from_when_it_is_set(operator) -> None:
         torch.set_default_dtype(kept)
 
 
-def test_a_wrong_call_stays_wrong_and_harms_no_other() -> None:
+def test_wrong_call_does_not_affect_later_calls() -> None:
     x, good, bad = torch.arange(4.0).npu(), torch.tensor([3, 0]).npu(), torch.tensor([3, 9]).npu()
     for _ in range(2):
         assert x.gather(0, good).tolist() == [3, 0]

@@ -6,7 +6,7 @@ import sys
 USE = "import graph_quant, torch; print((torch.ones(2).npu() + 1).tolist())"
 
 
-def test_it_starts_with_standard_error_closed_and_without_a_temporary_folder(tmp_path) -> None:
+def test_starts_without_stderr_and_temporary_folder(tmp_path) -> None:
     code = f"import tempfile; tempfile.tempdir = '/nowhere'; {USE}"
     done = subprocess.run(
         ["sh", "-c", '"$0" -c "$1" 2>&-', sys.executable, code], capture_output=True, text=True, cwd=tmp_path
@@ -14,7 +14,7 @@ def test_it_starts_with_standard_error_closed_and_without_a_temporary_folder(tmp
     assert (done.returncode, done.stdout) == (0, "[2.0, 2.0]\n")
 
 
-def test_an_unknown_chip_is_answered_with_those_that_are_known(run_python) -> None:
+def test_unknown_chip_error_lists_known_chips(run_python) -> None:
     done = run_python(USE, GRAPH_QUANT_SOC="Foo")
     assert done.returncode == 1
     (line,) = [line for line in done.stderr.splitlines() if "Foo" in line]
@@ -33,7 +33,7 @@ def test_another_chip_runs(run_python) -> None:
     assert done.stdout == "[2.0, 2.0]\nAscend310P3\n", done.stderr
 
 
-def test_after_a_failed_import_of_torch_a_restart_is_asked_for(run_python) -> None:
+def test_failed_import_of_torch_requires_a_restart(run_python) -> None:
     code = """
 try:
     import torch
@@ -46,7 +46,7 @@ import graph_quant
     assert "an earlier `import torch` failed in this process and cannot be tried again: restart Python" in last
 
 
-def test_a_queue_that_a_script_asks_for_is_not_started(run_python) -> None:
+def test_task_queue_is_not_started(run_python) -> None:
     code = """
 import graph_quant, os, torch, torch_npu
 from pathlib import Path
@@ -60,7 +60,7 @@ print("acl_thread" in {(task / "comm").read_text().strip() for task in Path("/pr
     assert done.stdout.splitlines() == ["[2.0, 2.0]", "False"], done.stderr
 
 
-def test_no_garbage_is_looked_for_while_the_package_registers(run_python) -> None:
+def test_garbage_collection_is_off_during_registration(run_python) -> None:
     """A look through all that torch has made took half of the package's start."""
     code = """
 import gc, sys

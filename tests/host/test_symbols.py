@@ -6,13 +6,13 @@ from graph_quant.cli import main
 from graph_quant.host.elf import needs
 
 
-def test_the_host_npu_has_every_function_that_torch_npu_links_against() -> None:
+def test_all_linked_symbols_are_exported() -> None:
     symbols = needs()
     assert symbols.missing == []
     assert len(symbols.linked) > 150, "the wheel's needs were not read"
 
 
-def test_a_function_that_is_not_offered_is_named(monkeypatch, capsys) -> None:
+def test_missing_symbol_is_named(monkeypatch, capsys) -> None:
     import graph_quant.host.elf as symbols
 
     real = symbols._unversioned_imports
@@ -21,7 +21,7 @@ def test_a_function_that_is_not_offered_is_named(monkeypatch, capsys) -> None:
     assert "  aclrtInventedLater" in capsys.readouterr().out
 
 
-def test_the_command_prints_the_lists_as_json(capsys) -> None:
+def test_command_prints_json(capsys) -> None:
     assert main(["symbols", "--json"]) == 0
     lists = json.loads(capsys.readouterr().out)
     assert "aclrtMalloc" in lists["linked"]
@@ -30,7 +30,7 @@ def test_the_command_prints_the_lists_as_json(capsys) -> None:
     assert "HcclAllReduce" in lists["refused"]
 
 
-def test_every_name_that_is_looked_up_is_accounted_for() -> None:
+def test_every_looked_up_name_is_classified() -> None:
     symbols = needs()
     assert symbols.unknown == []
     assert len(symbols.implemented) > 60

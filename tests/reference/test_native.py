@@ -73,7 +73,7 @@ def test_strides(rows: int) -> None:
     assert not native.can_multiply_int8(x1, x2.contiguous())
 
 
-def test_a_weight_that_is_written_to_counts_at_once() -> None:
+def test_weight_is_not_cached() -> None:
     """Nothing of it is kept between calls."""
     x1, weight = int8(8, 128), int8(16, 128)
     native.int8_product(x1, weight.t())
@@ -105,7 +105,7 @@ def test_results_are_rescaled_step_by_step(
 
 @pytest.mark.parametrize("output", [BFLOAT16, FLOAT16])
 @pytest.mark.parametrize("rows", [3, 16])
-def test_scales_that_are_no_numbers(output, rows: int) -> None:
+def test_nan_and_infinite_scales(output, rows: int) -> None:
     x1, x2 = int8(rows, 64), int8(40, 64).t()
     x1[1] = 0
     scale = torch.tensor([torch.inf, -torch.inf, torch.nan, 1e-44, 3e38]).repeat(8)
@@ -116,7 +116,7 @@ def test_scales_that_are_no_numbers(output, rows: int) -> None:
     assert torch.equal(y.nan_to_num(), wanted.nan_to_num())
 
 
-def test_a_tracer_sees_one_step() -> None:
+def test_product_is_one_traced_operator() -> None:
     def multiply(x1: torch.Tensor, x2: torch.Tensor, scale: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         return quant_matmul(x1, x2.t(), scale, pertoken_scale=tokens, output=BFLOAT16)
 

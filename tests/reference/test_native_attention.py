@@ -113,7 +113,7 @@ SIGHTS: dict[str, HiddenKeys] = {
 
 
 @pytest.mark.parametrize("name", SIGHTS)
-def test_rows_that_see_little_or_nothing(name: str) -> None:
+def test_rows_with_few_or_no_keys(name: str) -> None:
     agrees(*operands((4, 2, 20, 40, 32, 48), torch.float32), SIGHTS[name])
 
 
@@ -124,7 +124,7 @@ FIRST = torch.arange(90).gt(5).expand(1, 4, 90)
     "hidden", [HiddenKeys(last=0), HiddenKeys(FIRST), HiddenKeys(FIRST.flip(-1))], ids=["place", "end", "start"]
 )
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_hidden_value_that_is_not_finite_is_still_met_by_its_weight(value: float, hidden: HiddenKeys) -> None:
+def test_masked_value_that_is_not_finite_gives_nan(value: float, hidden: HiddenKeys) -> None:
     q, k, v = operands((1, 1, 4, 90, 16, 16), torch.bfloat16)
     v[0, 40, 3] = value
     out, *_ = attend(q, k, v, hidden)
@@ -133,7 +133,7 @@ def test_a_hidden_value_that_is_not_finite_is_still_met_by_its_weight(value: flo
 
 
 @pytest.mark.parametrize("seen", [1, 16, 17, 63, 64, 65, 128, 200])
-def test_keys_hidden_at_the_end_are_as_if_there_were_none(seen: int) -> None:
+def test_keys_masked_at_the_end_are_skipped(seen: int) -> None:
     """A mask of 64 bytes is read at a time: bit by bit what the keys before it give, whatever stands in the others."""
     q, k, v = operands((4, 2, 11, 200, 64, 64), torch.float16)
     k[:, seen:] = float("nan")
@@ -144,7 +144,7 @@ def test_keys_hidden_at_the_end_are_as_if_there_were_none(seen: int) -> None:
         assert torch.equal(masked, alone)
 
 
-def test_a_score_that_is_not_a_number_makes_its_row_so_and_no_other() -> None:
+def test_nan_score_affects_its_row_only() -> None:
     q, k, v = operands((1, 1, 20, 40, 16, 16), torch.float32)
     q[0, 5, 1] = float("nan")
     out, largest, total = attend(q, k, v, HiddenKeys())
@@ -153,7 +153,7 @@ def test_a_score_that_is_not_a_number_makes_its_row_so_and_no_other() -> None:
         assert not each[0, [4, 6]].isnan().any()
 
 
-def test_any_strides_and_threads_give_the_same_bits() -> None:
+def test_strides_and_threads_do_not_change_bits() -> None:
     q, k, v = operands((4, 2, 130, 140, 64, 64), torch.bfloat16)
     plain = attend(q, k, v, HiddenKeys(last=10), copies=8)
     apart: Any = [each.transpose(0, 1).contiguous().transpose(0, 1) for each in (q, k, v)]
@@ -167,7 +167,7 @@ def test_any_strides_and_threads_give_the_same_bits() -> None:
     assert torch.equal(plain[1], plain[1][..., :1].expand(-1, -1, 8))
 
 
-def test_what_it_does_not_take() -> None:
+def test_can_attend_rejects() -> None:
     x = torch.zeros(1, 2, 4)
     assert not native.can_attend(x, x.double(), x)
     assert not native.can_attend(x.transpose(1, 2), x, x)

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PARTS = ("graph_quant", "meta", "converters")
 
 
-def test_no_two_classes_share_a_name() -> None:
+def test_class_names_are_unique() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for path in (path for part in PARTS for path in (ROOT / part).rglob("*.py")):
         for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -20,7 +20,7 @@ def test_no_two_classes_share_a_name() -> None:
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-def test_benchmarks_ask_for_modules_that_are_there() -> None:
+def test_benchmarks_import_existing_modules() -> None:
     """Also in the scripts that they give to other processes, which nothing else reads."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py")}
     asked = {(name, module) for name in texts for module in re.findall(r"from (graph_quant[\w.]*) import", texts[name])}

@@ -61,7 +61,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_kernels_change_nothing_that_they_read(folder: str) -> None:
+def test_kernels_read_no_mutable_state(folder: str) -> None:
     found = {
         f"{path.relative_to(PACKAGE)}: {name}": line
         for path in sorted((PACKAGE / folder).rglob("*.py"))
@@ -80,9 +80,9 @@ def test_kernels_change_nothing_that_they_read(folder: str) -> None:
         "import os\ndef f():\n    return os.environ['X']",
     ],
 )
-def test_what_changes_is_found(code: str) -> None:
+def test_mutable_state_is_detected(code: str) -> None:
     assert list(changes(ast.parse(code)))
 
 
-def test_what_is_a_functions_own_may_change() -> None:
+def test_local_state_is_allowed() -> None:
     assert not list(changes(ast.parse("seen = []\ndef f(seen):\n    seen.append(1)\n    made = {}\n    made[0] = 1")))

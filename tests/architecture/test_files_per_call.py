@@ -41,7 +41,7 @@ print(json.dumps([files(lambda: compiled(*given)) for _ in range(2)]))
 """
 
 
-def test_a_quantisation_in_a_graph_runs_through_few_files() -> None:
+def test_quantisation_in_a_graph_runs_few_files() -> None:
     done = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, env=OFF)
     assert done.returncode == 0, done.stderr
     first, again = json.loads(done.stdout.splitlines()[-1])
