@@ -1,4 +1,4 @@
-"""Every test sees the process as a user's program does that imported graph_quant first."""
+"""Imports graph_quant first, as a user's program does."""
 
 import os
 import subprocess
@@ -20,15 +20,15 @@ if hasattr(torch._functorch.config, "error_on_custom_op_aliasing"):  # since tor
     torch._functorch.config.error_on_custom_op_aliasing = True
 
 ROOT = Path(__file__).parent.parent
-# These folders test the host NPU itself; everything else runs on a real NPU as it stands.
+# These folders test the host NPU itself; all others run on a real NPU too.
 HOST_ONLY = ("capture", "host", "engine", "kernels")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say of tests of the host NPU that they are, where CANN serves torch_npu."""
+    """Skip the tests of the host NPU where CANN is the runtime of torch_npu."""
     if chosen() == HOST:
         return
-    skip = pytest.mark.skip(reason=f"host-only: here torch_npu is served by {chosen()}")
+    skip = pytest.mark.skip(reason=f"host-only: the runtime of torch_npu is {chosen()}")
     for item in items:
         if item.path.parent.name in HOST_ONLY:
             item.add_marker(skip)
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a fresh Python with some code, in an empty folder."""
+    """Return a function that runs code in a new Python process, in an empty folder."""
 
     def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -52,5 +52,5 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(autouse=True)
-def _same_numbers_every_time(request: pytest.FixtureRequest) -> None:
+def _seed_by_test_name(request: pytest.FixtureRequest) -> None:
     draw_for(request.node.nodeid)

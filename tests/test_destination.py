@@ -1,4 +1,4 @@
-"""One place says what a destination is stored as; its numbers are TorchAir's own."""
+"""Destinations: their storage, and their GE numbers, which are TorchAir's."""
 
 import pytest
 import torch
@@ -17,10 +17,10 @@ GE_NAMES = {
 }
 
 
-@pytest.mark.parametrize("each", destination.ALL, ids=lambda each: each.name)
-def test_ge_numbers_match_torchair(each: destination.Destination) -> None:
-    assert each.ge_attr == getattr(DataType, GE_NAMES[each])
-    assert each.ge_desc == ProtoDataType.Value(GE_NAMES[each])
+@pytest.mark.parametrize("candidate", destination.ALL, ids=lambda candidate: candidate.name)
+def test_ge_numbers_match_torchair(candidate: destination.Destination) -> None:
+    assert candidate.ge_attr == getattr(DataType, GE_NAMES[candidate])
+    assert candidate.ge_desc == ProtoDataType.Value(GE_NAMES[candidate])
 
 
 @pytest.mark.parametrize("number", destination.SCALAR_TYPES)

@@ -46,12 +46,12 @@ def test_weight_can_be_passed_by_blocks_of_its_format() -> None:
     assert torch_npu.get_npu_format(blocks) == torch_npu.Format.FRACTAL_NZ
     scales = f32(2, 128).npu(), f32(3).npu()
     expected = torch_npu.npu_grouped_matmul_swiglu_quant(x, weight, groups, *scales)
-    given = torch_npu.npu_grouped_matmul_swiglu_quant(x, blocks, groups, *scales)
-    assert all(torch.equal(one, other) for one, other in zip(given, expected, strict=True))
+    actual = torch_npu.npu_grouped_matmul_swiglu_quant(x, blocks, groups, *scales)
+    assert all(torch.equal(one, other) for one, other in zip(actual, expected, strict=True))
     options = {"group_list": groups, "split_item": 3, "group_type": 0, "output_dtype": torch.int32}
     (expected,) = torch_npu.npu_grouped_matmul([x], [weight], **options)
-    (given,) = torch_npu.npu_grouped_matmul([x], [blocks], **options)
-    assert torch.equal(given, expected)
+    (actual,) = torch_npu.npu_grouped_matmul([x], [blocks], **options)
+    assert torch.equal(actual, expected)
 
 
 def test_weight_can_be_passed_as_blocks() -> None:
@@ -59,7 +59,7 @@ def test_weight_can_be_passed_as_blocks() -> None:
     blocks = weight.reshape(2, 4, 16, 4, 32).permute(0, 3, 1, 2, 4).contiguous()
     channels, tokens = (each.npu() for each in scales)
     expected = torch_npu.npu_grouped_matmul_swiglu_quant_v2(x, [weight], [channels], tokens, groups)
-    given = torch_npu.npu_grouped_matmul_swiglu_quant_v2(x, [blocks], [channels], tokens, groups)
-    assert all(torch.equal(one, other) for one, other in zip(given, expected, strict=True))
+    actual = torch_npu.npu_grouped_matmul_swiglu_quant_v2(x, [blocks], [channels], tokens, groups)
+    assert all(torch.equal(one, other) for one, other in zip(actual, expected, strict=True))
     with pytest.raises(RuntimeError, match="npu_grouped_matmul: weight"):
         torch_npu.npu_grouped_matmul([x], [blocks], group_list=groups, split_item=3, group_type=0)

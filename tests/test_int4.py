@@ -1,4 +1,4 @@
-"""Packing of int4: where each element goes, and that nothing is lost on the way."""
+"""Packing of int4: the order of elements, and round trips."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Importing graph_quant is cheap, and everything public is there when it is asked for."""
+"""Importing graph_quant is cheap, and public names are loaded on first access."""
 
 import graph_quant
 import pytest

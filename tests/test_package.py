@@ -1,4 +1,4 @@
-"""The built wheel: what lands in a user's site-packages, and that it works from there."""
+"""The built wheel: its contents, and that it works when installed."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""How many files of the package a call in a graph runs through: what one has to read to follow it."""
+"""A call in a graph executes code of few files of the package: what one has to read to follow it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 
-# Passes are off: what they do to a graph is no part of what a call means. Four files match the installed release and
-# the operator index.
-MOST_TO_COMPILE, MOST_TO_REPEAT = 24, 12
+# Without the passes, which do not change what a call means. Four files match the installed release and the index.
+MAX_TO_COMPILE, MAX_TO_REPEAT = 24, 12
 OFF = {**os.environ, "GRAPH_QUANT_PASSES": "off"}
 
 WALK = """
@@ -24,20 +23,20 @@ def quantise(x, scale, ends):
     return torch_npu.npu_group_quant(x, scale, ends, dst_dtype=torch.quint4x2)
 
 def files(call):
-    found = set()
+    names = set()
     def note(frame, event, _):
         if event == "call" and frame.f_code.co_name != "<module>":
-            found.update(frame.f_code.co_filename for root in roots if frame.f_code.co_filename.startswith(root))
+            names.update(frame.f_code.co_filename for root in roots if frame.f_code.co_filename.startswith(root))
     sys.setprofile(note)
     call()
     sys.setprofile(None)
-    return sorted(found)
+    return sorted(names)
 
-given = torch.randn(6, 16).half().npu(), torch.rand(2, 16).npu(), torch.tensor([2, 6], dtype=torch.int32).npu()
-torch.compile(quantise, backend="npu", fullgraph=True)(*given)  # imports what the walk needs
+inputs = torch.randn(6, 16).half().npu(), torch.rand(2, 16).npu(), torch.tensor([2, 6], dtype=torch.int32).npu()
+torch.compile(quantise, backend="npu", fullgraph=True)(*inputs)  # imports what the walk needs
 torch._dynamo.reset()
 compiled = torch.compile(quantise, backend="npu", fullgraph=True)
-print(json.dumps([files(lambda: compiled(*given)) for _ in range(2)]))
+print(json.dumps([files(lambda: compiled(*inputs)) for _ in range(2)]))
 """
 
 
@@ -46,5 +45,5 @@ def test_quantisation_in_a_graph_runs_few_files() -> None:
     assert done.returncode == 0, done.stderr
     first, again = json.loads(done.stdout.splitlines()[-1])
     assert any(name.endswith("converters/quant/group_quant.py") for name in first)
-    assert len(first) <= MOST_TO_COMPILE, first
-    assert len(again) <= MOST_TO_REPEAT, again
+    assert len(first) <= MAX_TO_COMPILE, first
+    assert len(again) <= MAX_TO_REPEAT, again

@@ -1,4 +1,4 @@
-"""Whatever part of the package a program imports first, torch_npu loads."""
+"""torch_npu loads whichever part of the package a program imports first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that a kernel reads changes between calls but its arguments: compiled code does not look whether it has."""
+"""Kernels read no mutable state: compiled code does not check whether it has changed."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ import pytest
 
 PACKAGE = Path(graph_quant.__file__).parent
 FOLDERS = ("reference", "host/kernels")
-CHANGING_METHODS = {"append", "add", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
-# What says of itself that it changes.
-CHANGING_KINDS = {"ContextVar", "Setting", "environ", "getenv"}
-# What is said once, when the host starts.
+MUTATING_METHODS = {"append", "add", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
+# Names of mutable state.
+MUTABLE_STATE = {"ContextVar", "Setting", "environ", "getenv"}
+# Set once, when the host device starts.
 ALLOWED = {"reference/collective/process_group.py: _resolvers"}
 
 
-def changes(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The names of a module that its functions change, or that stand for what changes, and the line."""
+def find_mutable_state(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the module's names that its functions modify, or that are mutable state, and the line."""
     assigned = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
-    names = {each.id for node in assigned for each in ast.walk(node) if _is_stored(each)}
+    names = {part.id for node in assigned for part in ast.walk(node) if _is_stored(part)}
     for function in ast.walk(tree):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         inside = list(ast.walk(function))
-        own = {each.arg for each in inside if isinstance(each, ast.arg)} | {
-            each.id for each in inside if _is_stored(each)
+        own = {part.arg for part in inside if isinstance(part, ast.arg)} | {
+            part.id for part in inside if _is_stored(part)
         }
         for node in inside:
             if isinstance(node, ast.Global):
                 yield from ((name, node.lineno) for name in node.names)
-            elif (changed := _changed(node)) in names - own:
-                yield str(changed), node.lineno
+            elif (name := _mutated_name(node)) in names - own:
+                yield str(name), node.lineno
     for node in ast.walk(tree):
-        said = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if said in CHANGING_KINDS:
-            yield said, node.lineno
+        word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if word in MUTABLE_STATE:
+            yield word, node.lineno
 
 
 def _is_stored(node: ast.AST) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
-def _changed(node: ast.AST) -> str | None:
-    """The name whose value a node changes in place."""
+def _mutated_name(node: ast.AST) -> str | None:
+    """Return the name whose value a node modifies in place."""
     if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
         return _root(node.value)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING_METHODS:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING_METHODS:
         return _root(node.func.value)
     return None
 
@@ -62,12 +62,12 @@ def _root(node: ast.expr) -> str | None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_kernels_read_no_mutable_state(folder: str) -> None:
-    found = {
+    lines = {
         f"{path.relative_to(PACKAGE)}: {name}": line
         for path in sorted((PACKAGE / folder).rglob("*.py"))
-        for name, line in changes(ast.parse(path.read_text(encoding="utf-8")))
+        for name, line in find_mutable_state(ast.parse(path.read_text(encoding="utf-8")))
     }
-    assert not {place: line for place, line in found.items() if place not in ALLOWED}
+    assert not {key: line for key, line in lines.items() if key not in ALLOWED}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,10 @@ def test_kernels_read_no_mutable_state(folder: str) -> None:
     ],
 )
 def test_mutable_state_is_detected(code: str) -> None:
-    assert list(changes(ast.parse(code)))
+    assert list(find_mutable_state(ast.parse(code)))
 
 
 def test_local_state_is_allowed() -> None:
-    assert not list(changes(ast.parse("seen = []\ndef f(seen):\n    seen.append(1)\n    made = {}\n    made[0] = 1")))
+    assert not list(
+        find_mutable_state(ast.parse("seen = []\ndef f(seen):\n    seen.append(1)\n    made = {}\n    made[0] = 1"))
+    )

@@ -1,4 +1,4 @@
-"""Which part of the package may ask which, read from its imports."""
+"""Packages import lower layers only, checked by the import graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# The upper ask the lower, never the other way round. What stands in one line does not ask each other.
+# From the highest to the lowest layer: imports go down only. Packages of one layer do not import each other.
 LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
@@ -35,7 +35,7 @@ SUBPACKAGE_LAYERS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],
     "verification": [{"run"}, {"report"}, {"compare"}, {"errors"}],
 }
-# What stands in these is asked for by the folder's own name.
+# Packages whose names are imported from the package itself, never from its modules.
 PUBLIC_PACKAGES = (
     "cli",
     "dryrun",
@@ -59,7 +59,7 @@ print(json.dumps({module: sorted(graph.find_modules_directly_imported_by(module)
 
 @pytest.fixture(scope="module")
 def imports(tmp_path_factory) -> dict[str, list[str]]:
-    """What each module imports, with meta/ and converters/ in their places."""
+    """Return the imports of each module, with meta/ and converters/ inside the package."""
     tree = tmp_path_factory.mktemp("tree")
     no_code = shutil.ignore_patterns("__pycache__", "lib", "shim")
     shutil.copytree(ROOT / "graph_quant", tree / "graph_quant", ignore=no_code)
@@ -67,70 +67,69 @@ def imports(tmp_path_factory) -> dict[str, list[str]]:
         shutil.copytree(ROOT / name, tree / "graph_quant" / name, ignore=no_code)
     done = subprocess.run([sys.executable, "-c", BUILD], cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert {"graph_quant.meta", "graph_quant.ge.kernels"} <= set(found)
-    return found
+    modules = json.loads(done.stdout)
+    assert {"graph_quant.meta", "graph_quant.ge.kernels"} <= set(modules)
+    return modules
 
 
-def _crossings(imports: dict[str, list[str]], package: str, layers: list[set[str]]) -> list[str]:
-    rank = {f"{package}.{name}": place for place, names in enumerate(layers) for name in names}
+def _upward_imports(imports: dict[str, list[str]], package: str, layers: list[set[str]]) -> list[str]:
+    rank = {f"{package}.{name}": level for level, names in enumerate(layers) for name in names}
     depth = package.count(".") + 2
     wrong = []
-    for module, asked in imports.items():
+    for module, imported in imports.items():
         own = ".".join(module.split(".")[:depth])
-        for other in (".".join(name.split(".")[:depth]) for name in asked):
+        for other in (".".join(name.split(".")[:depth]) for name in imported):
             if own in rank and other in rank and own != other and rank[own] >= rank[other]:
-                wrong.append(f"{module} asks {other}")
+                wrong.append(f"{module} imports {other}")
     return wrong
 
 
 def test_layers_name_every_package(imports) -> None:
     parts = {name.split(".")[1] for name in imports if name.count(".")}
     assert parts == set().union(*LAYERS)
-    for package, rooms in SUBPACKAGE_LAYERS.items():
+    for package, layers in SUBPACKAGE_LAYERS.items():
         inside = {name.split(".")[2] for name in imports if name.startswith(f"graph_quant.{package}.")}
-        assert inside == set().union(*rooms)
+        assert inside == set().union(*layers)
 
 
 def test_packages_import_lower_layers_only(imports) -> None:
-    assert _crossings(imports, "graph_quant", LAYERS) == []
+    assert _upward_imports(imports, "graph_quant", LAYERS) == []
 
 
 @pytest.mark.parametrize("package", SUBPACKAGE_LAYERS)
 def test_subpackages_import_lower_layers_only(imports, package: str) -> None:
-    rooms = SUBPACKAGE_LAYERS[package]
-    assert _crossings(imports, f"graph_quant.{package}", rooms) == []
+    assert _upward_imports(imports, f"graph_quant.{package}", SUBPACKAGE_LAYERS[package]) == []
 
 
 @pytest.mark.parametrize("package", PUBLIC_PACKAGES)
 def test_public_packages_are_imported_by_their_own_name(imports, package: str) -> None:
     inside = f"graph_quant.{package}"
-    around = [
-        f"{module} asks {other}"
-        for module, asked in imports.items()
-        for other in asked
+    bypassing = [
+        f"{module} imports {other}"
+        for module, imported in imports.items()
+        for other in imported
         if other.startswith(f"{inside}.") and not f"{module}.".startswith(f"{inside}.")
     ]
-    assert around == []
+    assert bypassing == []
 
 
 def test_no_import_cycles_between_packages(imports) -> None:
     packages = {name for name in imports if any(other.startswith(f"{name}.") for other in imports)} - {"graph_quant"}
-    asks: dict[str, set[str]] = {}
+    edges: dict[str, set[str]] = {}
     for package in packages:
         siblings = {other for other in packages if other.rpartition(".")[0] == package.rpartition(".")[0]} - {package}
         inside = [name for name in imports if f"{name}.".startswith(f"{package}.")]
-        asked = {other for name in inside for other in imports[name]}
-        asks[package] = {each for each in siblings if any(f"{other}.".startswith(f"{each}.") for other in asked)}
-    circles = {frozenset((one, other)) for one in asks for other in _reached(asks, one) if one in _reached(asks, other)}
-    assert {pair for pair in circles if len(pair) == 2} == set()
+        imported = {other for name in inside for other in imports[name]}
+        edges[package] = {s for s in siblings if any(f"{other}.".startswith(f"{s}.") for other in imported)}
+    cycles = {frozenset((a, b)) for a in edges for b in _reached(edges, a) if a in _reached(edges, b)}
+    assert {pair for pair in cycles if len(pair) == 2} == set()
 
 
-def _reached(asks: dict[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for other in asks[waiting.pop()] - found:
-            found.add(other)
-            waiting.append(other)
-    return found
+def _reached(edges: dict[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    pending = [start]
+    while pending:
+        for other in edges[pending.pop()] - reached:
+            reached.add(other)
+            pending.append(other)
+    return reached

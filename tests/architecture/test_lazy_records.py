@@ -1,4 +1,4 @@
-"""Importing torch_npu tells the dispatcher the operators' names; what they are is loaded when they are first called."""
+"""Importing torch_npu registers the operators' names; a record is imported when its operator is first called."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torchair  # noqa: F401  (its import brings the converters in)
 from graph_quant.converters.lowering import LOWERINGS
 from graph_quant.meta import NODES, RECORDS
 
-# Modules that declare in any other way than by text are loaded at once; few may.
-MOST_AT_ONCE = 12
+# Modules that may be imported at once.
+MAX_IMPORTED = 12
 NAMES = """
 import json, sys
 import graph_quant, torch_npu
@@ -30,27 +30,27 @@ def test_names_are_known_before_modules_are_imported() -> None:
     assert done.returncode == 0, done.stderr
     loaded, lowering, *names = json.loads(done.stdout.splitlines()[-1])
     families = [name for name in loaded if name.count(".") > 2]
-    assert len(families) <= MOST_AT_ONCE, families
+    assert len(families) <= MAX_IMPORTED, families
     own = [name for name in lowering if name.count(".") > 2 and not name.startswith("graph_quant.converters.aten.")]
-    assert len(own) <= MOST_AT_ONCE, own
-    # Nothing turns up when everything is loaded that its text did not say.
+    assert len(own) <= MAX_IMPORTED, own
+    # Importing everything adds no name.
     for known, table in zip(names, (RECORDS, NODES, LOWERINGS), strict=True):
         ours = {name for name in table if name.startswith(("npu::", "atb::")) and name != "npu::npu_nothing"}
         assert set(known) == ours
 
 
 def test_modules_have_no_tensors_of_their_own() -> None:
-    """They would be fake."""
+    """A module that is imported inside a trace would create fake tensors."""
     assert len(RECORDS) + len(LOWERINGS) > 50
-    homes = ("graph_quant.meta.", "graph_quant.reference.", "graph_quant.converters.")
-    found = [
+    packages = ("graph_quant.meta.", "graph_quant.reference.", "graph_quant.converters.")
+    tensors = [
         f"{name}.{attribute}"
         for name, module in list(sys.modules.items())
-        if name.startswith(homes)
+        if name.startswith(packages)
         for attribute, value in vars(module).items()
         if isinstance(value, torch.Tensor)
     ]
-    assert found == []
+    assert tensors == []
 
 
 def test_record_is_loaded_by_first_call_under_fake_mode() -> None:

@@ -1,4 +1,4 @@
-"""The modules of the page's script fit together."""
+"""The JavaScript modules of the dump page are complete and valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages escape whatever stands in them."""
+"""Pages escape all values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every private name of torch, torch_npu and TorchAir that the package touches is listed, and is there."""
+"""Every private name of torch, torch_npu and TorchAir that the package uses is listed, and exists."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from graph_quant import doctor, private_apis
 
 ROOT = Path(__file__).parents[2]
 UPSTREAM = ("torch", "torch_npu", "torchair")
-# Of the standard library; documented, in spite of the underscore.
-NOT_OURS = {"_SubParsersAction", "_asdict", "_replace", "_getframe"}
+# Documented names of the standard library.
+STANDARD_LIBRARY = {"_SubParsersAction", "_asdict", "_replace", "_getframe"}
 TREES = {
     path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8"))
     for folder in ("graph_quant", "meta", "converters")
@@ -26,27 +26,27 @@ def _is_private(name: str) -> bool:
 
 
 def _own_names() -> set[str]:
-    """What the package itself calls so: functions, classes, variables, and attributes that it sets."""
-    found: set[str] = set()
+    """Return the names that the package defines: functions, classes, variables, and attributes that it sets."""
+    names: set[str] = set()
     for tree in TREES.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                found.add(node.name)
+                names.add(node.name)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.add(node.id)
+                names.add(node.id)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                found.add(node.attr)
-    return found
+                names.add(node.attr)
+    return names
 
 
 def _touched(tree: ast.AST, own: set[str]) -> Iterator[str]:
-    """Paths of imports from upstream that lead through a private name, and private attributes of other people's."""
+    """Yield the paths of upstream imports, and private attributes that the package does not define."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] in UPSTREAM:
             yield from (f"{node.module}.{name.name}" for name in node.names)
         elif isinstance(node, ast.Import):
             yield from (name.name for name in node.names if name.name.split(".")[0] in UPSTREAM)
-        elif isinstance(node, ast.Attribute) and node.attr not in own | NOT_OURS and _is_private(node.attr):
+        elif isinstance(node, ast.Attribute) and node.attr not in own | STANDARD_LIBRARY and _is_private(node.attr):
             yield f".{node.attr}"
 
 
@@ -86,13 +86,13 @@ def test_private_apis_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["torch._no_such_name", "torch.fx.GraphModule _no_such_name", "torchair.no.such_place"]
+    "path", ["torch._no_such_name", "torch.fx.GraphModule _no_such_name", "torchair.no.such_module"]
 )
 def test_doctor_reports_missing_private_apis(monkeypatch, path: str) -> None:
     monkeypatch.setattr(private_apis, "PRIVATE_APIS", (private_apis.PrivateApi(path, "nothing works"),))
-    found = doctor.examine()
-    assert not found.usable
-    assert [problem.what for problem in found.problems] == [
+    diagnosis = doctor.examine()
+    assert not diagnosis.usable
+    assert [problem.what for problem in diagnosis.problems] == [
         f"{path.replace(' ', ': ')} is not where it was: nothing works"
     ]
 

@@ -1,4 +1,4 @@
-"""One word, one thing: no two classes of the package share a name that others may ask for."""
+"""No two public classes of the package share a name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ PARTS = ("graph_quant", "meta", "converters")
 
 
 def test_class_names_are_unique() -> None:
-    homes: dict[str, list[str]] = defaultdict(list)
+    locations: dict[str, list[str]] = defaultdict(list)
     for path in (path for part in PARTS for path in (ROOT / part).rglob("*.py")):
         for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(encoding="utf-8"), re.MULTILINE):
-            homes[name].append(str(path.relative_to(ROOT)))
-    assert len(homes) > 100
-    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+            locations[name].append(str(path.relative_to(ROOT)))
+    assert len(locations) > 100
+    assert {name: paths for name, paths in locations.items() if len(paths) > 1} == {}
 
 
 def test_benchmarks_import_existing_modules() -> None:
-    """Also in the scripts that they give to other processes, which nothing else reads."""
+    """Imports in the code that benchmarks pass to other processes count too."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py")}
-    asked = {(name, module) for name in texts for module in re.findall(r"from (graph_quant[\w.]*) import", texts[name])}
-    assert len(asked) > 10
-    assert [each for each in sorted(asked) if find_spec(each[1]) is None] == []
+    imported = {
+        (name, module) for name in texts for module in re.findall(r"from (graph_quant[\w.]*) import", texts[name])
+    }
+    assert len(imported) > 10
+    assert [pair for pair in sorted(imported) if find_spec(pair[1]) is None] == []

@@ -32,18 +32,18 @@ NOT_CAPTURED = (
 
 
 def tensors(call: Any) -> list[torch.Tensor]:
-    """The tensors that a call is made with."""
+    """Return the tensors among the arguments of a call."""
     return [leaf for leaf in tree_leaves(call) if isinstance(leaf, torch.Tensor)]
 
 
 def with_tensors(call: Any, other: Any) -> Any:
-    """A call with the tensors of another one: numbers may be drawn, too, and those of a graph stay as they are."""
-    drawn = iter(tensors(other))
-    return tree_map(lambda item: next(drawn) if isinstance(item, torch.Tensor) else item, call)
+    """Return a call with the tensors of another one; random Python numbers stay as they are."""
+    replacements = iter(tensors(other))
+    return tree_map(lambda item: next(replacements) if isinstance(item, torch.Tensor) else item, call)
 
 
 def captured(function: Callable[[], Any]) -> tuple[Any, Any]:
-    """A graph of what a function does, and what it returned: as torch.npu.graph, without its collections of garbage."""
+    """Capture a function; return the graph and the results. As torch.npu.graph, without its garbage collections."""
     graph = torch.npu.NPUGraph()
     with torch.npu.stream(torch.npu.Stream()):
         graph.capture_begin()
@@ -60,33 +60,33 @@ def captured(function: Callable[[], Any]) -> tuple[Any, Any]:
 
 
 def compare(op: OpInfo, first: Any, second: Any) -> str:
-    """How the replay of a call compares with the call."""
+    """Return how the replay of a call compares with the eager call."""
     wanted = on_npu(second)
     try:
         seed_both(1)
         expected = on_cpu(op.op(wanted[0], *wanted[1], **wanted[2]))
     except Exception:
         return "not run"
-    given, other = on_npu(first), on_npu(second)
-    before = on_cpu(given)
+    arguments, other = on_npu(first), on_npu(second)
+    before = on_cpu(arguments)
     try:
-        graph, results = captured(lambda: op.op(given[0], *given[1], **given[2]))
+        graph, results = captured(lambda: op.op(arguments[0], *arguments[1], **arguments[2]))
     except Exception as error:
         if any(why in f"{error}{error.__context__}" for why in NOT_CAPTURED):
             return "needs values"
         raise
-    same(before, on_cpu(given), values=True)
-    for into, source in zip(tensors(given), tensors(other), strict=True):
+    same(before, on_cpu(arguments), values=True)
+    for into, source in zip(tensors(arguments), tensors(other), strict=True):
         into.copy_(source)
     seed_both(1)
     graph.replay()
     same(expected, on_cpu(results), not UNDEFINED_VALUES.fullmatch(op.name))
-    same(on_cpu(wanted), on_cpu(given), values=True)
+    same(on_cpu(wanted), on_cpu(arguments), values=True)
     return "equal"
 
 
 def check(op: OpInfo) -> tuple[Counter[str], str]:
-    """How many calls of an operator ended how, and the first that differs."""
+    """Count the calls of an operator by outcome; return the first failure too."""
     counts = Counter[str]()
     for dtype in DTYPES:
         if dtype not in op.supported_dtypes("cpu"):
@@ -95,14 +95,14 @@ def check(op: OpInfo) -> tuple[Counter[str], str]:
         for sample, other in pairs:
             if not is_strided(sample):
                 continue
-            first, second = ((each.input, each.args, each.kwargs) for each in (sample, other))
-            if [each.size() for each in tensors(first)] != [each.size() for each in tensors(second)]:
+            first, second = ((s.input, s.args, s.kwargs) for s in (sample, other))
+            if [x.size() for x in tensors(first)] != [x.size() for x in tensors(second)]:
                 continue
             try:
                 counts[compare(op, first, with_tensors(first, second))] += 1
             except Exception as error:
-                said = " ".join((str(error).strip().splitlines() or [""])[-1].split())[:240]
-                return counts, f"{dtype}: {type(error).__name__}: {said}"
+                message = " ".join((str(error).strip().splitlines() or [""])[-1].split())[:240]
+                return counts, f"{dtype}: {type(error).__name__}: {message}"
     return counts, ""
 
 
@@ -122,8 +122,8 @@ def main() -> int:
             ended["differ" if difference else "are equal" if counts["equal"] else "are not captured"] += 1
             if difference:
                 print(f"{op.name}.{op.variant_test_name:30} {difference}", flush=True)
-    told = ", ".join(f"{number} {how}" for how, number in ended.most_common())
-    print(f"of {len(chosen)} OpInfos, replayed and in eager mode, {told}; calls: {dict(calls)}")
+    summary = ", ".join(f"{number} {how}" for how, number in ended.most_common())
+    print(f"of {len(chosen)} OpInfos, replayed and in eager mode, {summary}; calls: {dict(calls)}")
     return 1 if ended["differ"] else 0
 
 

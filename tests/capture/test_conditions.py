@@ -1,4 +1,4 @@
-"""Conditional nodes: a branch of a captured graph is replayed where its condition holds then."""
+"""Conditional nodes: a branch of a captured graph is replayed if its condition holds at that time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def branch(graph: torch.npu.NPUGraph, condition: Tensor) -> Iterator[None]:
 
 
 class Nested:
-    """``2 * (total + (10 if outer) + (100 if outer and inner))``, told by tensors on the device."""
+    """``2 * (total + (10 if outer) + (100 if outer and inner))``, with conditions in tensors on the device."""
 
     def __init__(self) -> None:
         self.outer, self.inner = torch.tensor([True, True]).npu().unbind()

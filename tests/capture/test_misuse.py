@@ -1,4 +1,4 @@
-"""What a capture cannot have raises, says why, and leaves the process as it was."""
+"""Calls that a capture does not allow raise with the reason, and leave the process as it was."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_calls_that_need_the_cpu_invalidate_the_capture(name: str) -> None:
 def test_failed_capture_releases_its_memory() -> None:
     x, pool = torch.ones(1 << 20).npu(), torch.npu.graph_pool_handle()
     kept: dict[object, list[int]] = {None: [], pool: []}
-    for place in (None, None, pool, pool):
-        with pytest.raises(RuntimeError, match="not permitted"), torch.npu.graph(torch.npu.NPUGraph(), pool=place):
+    for shared in (None, None, pool, pool):
+        with pytest.raises(RuntimeError, match="not permitted"), torch.npu.graph(torch.npu.NPUGraph(), pool=shared):
             (x * 2).sum().item()
         gc.collect()
         torch.npu.empty_cache()
-        kept[place].append(torch.npu.memory_reserved())
+        kept[shared].append(torch.npu.memory_reserved())
     assert all(second - first < x.nbytes for first, second in kept.values()), kept
 
 
@@ -192,23 +192,23 @@ def test_capture_must_end_in_the_thread_that_began_it() -> None:
 
 def test_other_threads_work_during_a_capture() -> None:
     x = torch.ones(3).npu()
-    found: list[object] = []
+    outcomes: list[object] = []
 
     def work() -> None:
-        found.append(x + 1)
+        outcomes.append(x + 1)
         try:
-            found.append((x + 1).sum().item())
+            outcomes.append((x + 1).sum().item())
         except RuntimeError as error:
-            found.append(str(error))
+            outcomes.append(str(error))
 
     for mode in ("global", "thread_local"):
         with torch.npu.graph(torch.npu.NPUGraph(), capture_error_mode=mode):
             thread = threading.Thread(target=work)
             thread.start()
             thread.join(timeout=60)
-    assert found[0].tolist() == found[2].tolist() == [2.0, 2.0, 2.0]
-    assert "operation not permitted when stream is capturing" in found[1]
-    assert found[3] == 6.0
+    assert outcomes[0].tolist() == outcomes[2].tolist() == [2.0, 2.0, 2.0]
+    assert "operation not permitted when stream is capturing" in outcomes[1]
+    assert outcomes[3] == 6.0
 
 
 def test_replays_by_several_threads_are_serialized() -> None:

@@ -1,4 +1,4 @@
-"""What npugraph_ex can be told: how many graphs it captures, whose memory they use, and where they are kept."""
+"""Options of npugraph_ex: how many graphs it captures, their memory pools, and the cache on disk."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def test_compiled_model_is_cached_on_disk(tmp_path, monkeypatch) -> None:
     compiler = npugraph_ex.npu_fx_compiler
     monkeypatch.setattr(compiler, "_optimize_fx", _counting(compiler._optimize_fx, compiles))
     x = torch.randn(2, 3).npu()
-    for made in (1, 1):
+    for count in (1, 1):
         torch._dynamo.reset()
         model = Kept()
         step = npugraph_ex.inference.cache_compile(model.step, cache_dir=str(tmp_path), dynamic=False)
         for _ in range(2):
             assert torch.equal(step(x), model.step(x))
-        assert len(compiles) == made, "the second model is read from the disk"
+        assert len(compiles) == count, "the second model is read from the disk"
     assert list(tmp_path.rglob("compiled_module"))
 
 

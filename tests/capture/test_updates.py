@@ -1,4 +1,4 @@
-"""Operators of a captured graph that are given other arguments between replays, and the events a replay waits for."""
+"""Updates of operators of a captured graph between replays, and the events that a replay waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Scaled:
-    """A graph with one operator that can be updated: it adds ``number`` times y, and waits to be told to."""
+    """A graph with one operator that can be updated: it adds ``number`` times y, and waits for the update."""
 
     def __init__(self, waits: bool) -> None:
         self.x, self.y = torch.ones(3).npu(), torch.full((3,), 2.0).npu()
@@ -40,13 +40,13 @@ class Scaled:
 
 def test_update_changes_arguments_of_later_replays() -> None:
     scaled = Scaled(waits=False)
-    found = []
+    results = []
     for number in (None, 3, 5):
         if number is not None:
             scaled.update(number)
         scaled.graph.replay()
-        found.append(scaled.after.tolist())
-    assert found == [[13.0] * 3, [17.0] * 3, [21.0] * 3]
+        results.append(scaled.after.tolist())
+    assert results == [[13.0] * 3, [17.0] * 3, [21.0] * 3]
 
 
 @pytest.mark.parametrize("update_first", [True, False])

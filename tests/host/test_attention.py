@@ -36,16 +36,18 @@ COMPOSED: dict[str, Arguments] = {
 
 def attend(query: Tensor, key: Tensor, value: Tensor) -> dict[str, Tensor]:
     return {
-        name: functional.scaled_dot_product_attention(query, key, value, **given, enable_gqa=True)
-        for name, given in (FUSED | COMPOSED).items()
+        name: functional.scaled_dot_product_attention(query, key, value, **options, enable_gqa=True)
+        for name, options in (FUSED | COMPOSED).items()
     }
 
 
-def fused(**given: Any) -> Tensor:
+def fused(**options: Any) -> Tensor:
     """The same by the operator: what is hidden, and queries that see nothing give zeros."""
-    shown = torch.ones(TOKENS, SEEN, dtype=torch.bool).tril().npu() if "is_causal" in given else given.get("attn_mask")
+    shown = (
+        torch.ones(TOKENS, SEEN, dtype=torch.bool).tril().npu() if "is_causal" in options else options.get("attn_mask")
+    )
     hidden = None if shown is None else shown.logical_not().expand(BATCH, HEADS, TOKENS, SEEN)
-    scale = given.get("scale", CHANNELS**-0.5)
+    scale = options.get("scale", CHANNELS**-0.5)
     return torch_npu.npu_fusion_attention(
         QUERY, KEY, VALUE, HEADS, "BNSD", atten_mask=hidden, scale=scale, inner_precise=2
     )[0]
@@ -53,8 +55,8 @@ def fused(**given: Any) -> Tensor:
 
 def test_eager_and_graph_are_bitwise_equal_to_fusion_attention() -> None:
     eager = attend(QUERY, KEY, VALUE)
-    for name, given in FUSED.items():
-        assert torch.equal(eager[name], fused(**given)), name
+    for name, options in FUSED.items():
+        assert torch.equal(eager[name], fused(**options)), name
     compiled = torch.compile(attend, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=True)
     for name, result in compiled(QUERY, KEY, VALUE).items():
         assert torch.equal(result, eager[name]), name
@@ -67,19 +69,19 @@ def test_eager_and_graph_are_bitwise_equal_to_fusion_attention() -> None:
 
 
 def _on_cpu(name: str) -> Arguments:
-    given = (FUSED | COMPOSED)[name]
-    mask = given.get("attn_mask")
-    return given if mask is None else {"attn_mask": mask.cpu() if mask.dtype == torch.bool else mask.cpu().float()}
+    options = (FUSED | COMPOSED)[name]
+    mask = options.get("attn_mask")
+    return options if mask is None else {"attn_mask": mask.cpu() if mask.dtype == torch.bool else mask.cpu().float()}
 
 
 @pytest.mark.parametrize("channels", [16, 6], ids=["fused", "composed"])
 def test_gradients_match_cpu(channels: int) -> None:
     """The operator takes float32 in channels of four."""
     leaves = [torch.randn(1, 2, 5, channels, generator=RANDOM) for _ in range(3)]
-    found = []
+    gradients = []
     for device in ("npu", "cpu"):
         query, key, value = (leaf.to(device).requires_grad_() for leaf in leaves)
         functional.scaled_dot_product_attention(query, key, value, is_causal=True).square().sum().backward()
-        found.append([each.grad.cpu() for each in (query, key, value)])
-    for one, other in zip(*found, strict=True):
+        gradients.append([tensor.grad.cpu() for tensor in (query, key, value)])
+    for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

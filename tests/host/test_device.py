@@ -1,4 +1,4 @@
-"""npu:0 in host memory, as a user of an NPU knows it."""
+"""npu:0 in host memory behaves like an NPU."""
 
 import copy
 import io
@@ -112,9 +112,9 @@ def test_model_trains_saves_and_loads() -> None:
     assert losses[0] == losses[1]
     file = io.BytesIO()
     torch.save(on_npu.state_dict(), file)
-    for place, device in ((None, "npu"), ("cpu", "cpu")):
+    for map_location, device in ((None, "npu"), ("cpu", "cpu")):
         file.seek(0)
-        state = torch.load(file, map_location=place)
+        state = torch.load(file, map_location=map_location)
         assert {value.device.type for value in state.values()} == {device}
     twin.load_state_dict(state)
     assert torch.equal(twin(x), on_npu(x.npu()).cpu())

@@ -1,4 +1,4 @@
-"""Products of half precision: large ones are float32 products rounded once, in eager mode and in graphs."""
+"""Products in half precision: large ones are computed in float32 and rounded once, eagerly and in graphs."""
 
 from collections.abc import Callable
 
@@ -23,9 +23,9 @@ CASES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_large_products_are_rounded_once(name: str, dtype: torch.dtype) -> None:
     assert WIDTH**3 > MAX_HALF_PRODUCT
-    inputs = [each.to(dtype) for each in (torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH), torch.randn(WIDTH))]
-    expected = CASES[name](*(each.double() for each in inputs)).float()
-    eager = CASES[name](*(each.npu() for each in inputs))
+    inputs = [tensor.to(dtype) for tensor in (torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH), torch.randn(WIDTH))]
+    expected = CASES[name](*(tensor.double() for tensor in inputs)).float()
+    eager = CASES[name](*(tensor.npu() for tensor in inputs))
     assert eager.dtype == dtype
     # Half a unit in the last place for the one rounding, and a little for the sums in float32.
     torch.testing.assert_close(eager.cpu().float(), expected, rtol=0.51 * torch.finfo(dtype).eps, atol=1e-3)
@@ -35,7 +35,9 @@ def test_large_products_are_rounded_once(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("width", [48, WIDTH])
 def test_products_with_alpha_and_beta(width: int, dtype: torch.dtype) -> None:
     """The product is rounded as the matrices are, as on the device, and then the sum."""
-    x, w, b = (each.to(dtype) for each in (torch.randn(width, width), torch.randn(width, width), torch.randn(width)))
+    x, w, b = (
+        tensor.to(dtype) for tensor in (torch.randn(width, width), torch.randn(width, width), torch.randn(width))
+    )
     product = x.double() @ w.double()
     expected = 0.3 * b.double() + 2.1 * product
     eager = torch.addmm(b.npu(), x.npu(), w.npu(), beta=0.3, alpha=2.1)
@@ -49,7 +51,9 @@ def test_products_with_alpha_and_beta(width: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("width", [48, WIDTH])
 @pytest.mark.parametrize("name", ["mm", "linear", "linear with bias", "bmm"])
 def test_graph_is_bitwise_equal_to_eager(name: str, width: int) -> None:
-    inputs = [each.half().npu() for each in (torch.randn(width, width), torch.randn(width, width), torch.randn(width))]
+    inputs = [
+        tensor.half().npu() for tensor in (torch.randn(width, width), torch.randn(width, width), torch.randn(width))
+    ]
     torch._dynamo.reset()
     compiled = torch.compile(CASES[name], backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
     assert torch.equal(compiled(*inputs), CASES[name](*inputs))

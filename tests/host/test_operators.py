@@ -1,4 +1,4 @@
-"""Operators that need more than their CPU kernel: numbers for tensors, CPU indices, what the CPU lacks, gradients."""
+"""Operators that need more than a CPU kernel: scalar arguments, CPU indices, missing CPU kernels, gradients."""
 
 import copy
 
@@ -24,10 +24,10 @@ NUMBER_FIRST = {
 def test_number_is_accepted_for_a_tensor(operator) -> None:
     x = torch.tensor([1, 2, 3])
     for _ in range(2):
-        found, expected = operator(x.npu()), operator(x)
-        assert found.device.type == "npu"
-        assert found.dtype == expected.dtype
-        assert torch.equal(found.cpu(), expected)
+        actual, expected = operator(x.npu()), operator(x)
+        assert actual.device.type == "npu"
+        assert actual.dtype == expected.dtype
+        assert torch.equal(actual.cpu(), expected)
 
 
 INDEX = torch.tensor([0, 2])
@@ -110,8 +110,8 @@ def test_matmul_backward(shapes) -> None:
     product = x1 @ x2
     gradient = torch.randn_like(product)
     expected = torch.autograd.grad(product, (x1, x2), gradient)
-    found = missing_cpu_kernels._matmul_backward(gradient, x1.detach(), x2.detach(), [True, True])
-    for left, right in zip(expected, found, strict=True):
+    actual = missing_cpu_kernels._matmul_backward(gradient, x1.detach(), x2.detach(), [True, True])
+    for left, right in zip(expected, actual, strict=True):
         torch.testing.assert_close(right, left)
     only = torch.ops.aten.matmul_backward(gradient.npu(), x1.detach().npu(), x2.detach().npu(), [False, True])
     assert only[0] is None
@@ -124,10 +124,10 @@ def test_rnn_gradients_match_cpu(layer, options) -> None:
     on_cpu = layer(3, 4, **options)
     on_npu = copy.deepcopy(on_cpu).npu()
     x = torch.randn(5, 2, 3)
-    expected, found = on_cpu(x)[0], on_npu(x.npu())[0]
-    assert torch.equal(found.cpu(), expected)
+    expected, actual = on_cpu(x)[0], on_npu(x.npu())[0]
+    assert torch.equal(actual.cpu(), expected)
     expected.sum().backward()
-    found.sum().backward()
+    actual.sum().backward()
     for left, right in zip(on_cpu.parameters(), on_npu.parameters(), strict=True):
         assert torch.equal(right.grad.cpu(), left.grad)
 
@@ -157,24 +157,24 @@ def test_first_and_second_gradients_of_casts_match_cpu(cast) -> None:
         (second,) = torch.autograd.grad(first, factor, direction.to(device))
         return [first.detach().cpu(), second.cpu()]
 
-    for found, expected in zip(gradients(cast, "npu"), gradients(Tensor.to, "cpu"), strict=True):
-        assert found.dtype == expected.dtype
-        assert torch.equal(found, expected)
+    for actual, expected in zip(gradients(cast, "npu"), gradients(Tensor.to, "cpu"), strict=True):
+        assert actual.dtype == expected.dtype
+        assert torch.equal(actual, expected)
 
 
-def test_gradient_of_a_cast_requires_grad_if_enabled() -> None:
+def test_grad_outputof_a_cast_requires_grad_if_enabled() -> None:
     x = torch.randn(3, device="npu", requires_grad=True)
     y = torch_npu.npu_dtype_cast(x, torch.float16)
-    given = torch.ones_like(y)
-    (plain,) = torch.autograd.grad(y, x, given, retain_graph=True)
-    (recorded,) = torch.autograd.grad(y, x, given, create_graph=True)
+    grad_output = torch.ones_like(y)
+    (plain,) = torch.autograd.grad(y, x, grad_output, retain_graph=True)
+    (recorded,) = torch.autograd.grad(y, x, grad_output, create_graph=True)
     assert plain.grad_fn is None
     assert recorded.grad_fn is not None
-    assert not given.requires_grad
+    assert not grad_output.requires_grad
 
 
 @pytest.mark.parametrize("device", ["npu", "cpu"])
-def test_backward_through_operator_without_gradient_names_it(device) -> None:
+def test_backward_through_operator_without_grad_outputnames_it(device) -> None:
     x = torch.ones(2, 8, dtype=torch.float16, device=device, requires_grad=True)
     values, scale = torch_npu.npu_dynamic_quant(x)
     loss = (values.float() * scale[:, None]).sum()
@@ -185,7 +185,7 @@ def test_backward_through_operator_without_gradient_names_it(device) -> None:
         assert not torch_npu.npu_dynamic_quant(x)[1].requires_grad
 
 
-def test_graph_backward_through_operator_without_gradient_names_it() -> None:
+def test_graph_backward_through_operator_without_grad_outputnames_it() -> None:
     def quantise(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         values, scale = torch_npu.npu_dynamic_quant(x)
         return (values.float() * scale[:, None]).sum() + x.float().sum(), scale
@@ -208,12 +208,12 @@ def test_lists_are_copied_between_devices() -> None:
     torch._foreach_copy_(targets, sources)
     assert [target.tolist() for target in targets] == [[0, 1, 2], [0, 1, 2, 3]]
     graph, kept = torch.npu.NPUGraph(), [torch.zeros(3).npu(), torch.zeros(4).npu()]
-    given = [torch.ones(3).npu(), torch.ones(4).npu()]
+    ones = [torch.ones(3).npu(), torch.ones(4).npu()]
     with torch.npu.graph(graph):
-        torch._foreach_copy_(kept, given)
+        torch._foreach_copy_(kept, ones)
     assert kept[0].sum() == 0
     graph.replay()
-    assert [each.sum().item() for each in kept] == [3, 4]
+    assert [tensor.sum().item() for tensor in kept] == [3, 4]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.uint8])

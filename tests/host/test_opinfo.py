@@ -24,13 +24,13 @@ def test_sample_is_large_enough() -> None:
     assert len(SAMPLE) >= 200
 
 
-@pytest.mark.parametrize("place", range(len(SAMPLE)), ids=lambda at: SAMPLE[at].full_name)
-def test_operator_matches_cpu(place: int) -> None:
-    op = SAMPLE[place]
+@pytest.mark.parametrize("index", range(len(SAMPLE)), ids=lambda index: SAMPLE[index].full_name)
+def test_operator_matches_cpu(index: int) -> None:
+    op = SAMPLE[index]
     others = [dtype for dtype in DTYPES if dtype in op.supported_dtypes("cpu") and dtype not in AGAIN]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcome = check(op, once=others and [others[place % len(others)]], again=AGAIN)
+        outcome = check(op, once=others and [others[index % len(others)]], again=AGAIN)
     if outcome.failure and outcome.name in EXPLAINED:
         pytest.xfail(EXPLAINED[outcome.name])
     assert outcome.failure is None

@@ -1,4 +1,4 @@
-"""Writes that overlap what they read are refused on npu:0 as on every device of PyTorch."""
+"""Writes that overlap their inputs are refused on npu:0 as on every device of PyTorch."""
 
 from collections.abc import Callable
 

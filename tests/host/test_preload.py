@@ -1,4 +1,4 @@
-"""Who serves torch_npu: the host NPU where CANN is missing, never where it is there."""
+"""The runtime of torch_npu: the host NPU where CANN is missing, never where it is installed."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Profilers: torch.profiler records what the CPU does, torch_npu's says that it needs an NPU."""
+"""Profilers: torch.profiler records the CPU, torch_npu.profiler reports that it needs an NPU."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_torch_npu_profiler_needs_an_npu(capfd, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler("traces")):
         assert (torch.ones(3).npu() + 1).tolist() == [2.0, 2.0, 2.0]
-    told = capfd.readouterr()
-    assert "torch_npu.profiler needs an NPU; this process runs on the host" in told.out + told.err
+    output = capfd.readouterr()
+    assert "torch_npu.profiler needs an NPU; this process runs on the host" in output.out + output.err
     assert list(tmp_path.rglob("*.*")) == []

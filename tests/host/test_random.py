@@ -1,4 +1,4 @@
-"""Random numbers on npu:0 come from the NPU's generators, and leave the CPU's alone."""
+"""Random operators on npu:0 use the NPU's generators, and do not advance the CPU's."""
 
 import re
 import threading
@@ -68,7 +68,7 @@ def test_no_operator_uses_cpu_generator() -> None:
     assert left == set()
 
 
-DRAWN = {
+SAMPLERS = {
     "even": torch.rand_like,
     "between": lambda x: torch.empty_like(x).uniform_(-1, 3),
     "normal": lambda x: torch.randn(x.shape, device=x.device),
@@ -94,21 +94,21 @@ DRAWN = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_graph_samples_equal_eager_samples(name) -> None:
     """With each call and each seed, also where the seed is set after the graph was compiled."""
     torch._dynamo.reset()
     x = torch.randn(17, 8, generator=torch.Generator().manual_seed(1)).npu()
-    compiled = torch.compile(DRAWN[name], backend="npu", fullgraph=True, dynamic=True)
-    drawn = []
-    for function in (compiled, DRAWN[name]):
+    compiled = torch.compile(SAMPLERS[name], backend="npu", fullgraph=True, dynamic=True)
+    outcomes = []
+    for function in (compiled, SAMPLERS[name]):
         results = []
         for seed in (3, 4):
             torch.manual_seed(seed)
             results += [function(x).cpu(), function(x).cpu()]
-        drawn.append([*results, torch.npu.get_rng_state().cpu()])
-    assert all(map(torch.equal, *drawn))
-    numbers = [tuple(each.flatten().tolist()) for each in drawn[0][:4]]
+        outcomes.append([*results, torch.npu.get_rng_state().cpu()])
+    assert all(map(torch.equal, *outcomes))
+    numbers = [tuple(sample.flatten().tolist()) for sample in outcomes[0][:4]]
     assert len(set(numbers)) == 4
 
 
@@ -116,27 +116,27 @@ def test_graph_samples_equal_eager_samples(name) -> None:
 def test_gradients_of_dropout_in_a_graph(kind) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(functional.dropout, backend="npu", fullgraph=True, dynamic=True)
-    found = []
+    outcomes = []
     for function in (compiled, functional.dropout):
         x = torch.ones(17, 9, dtype=kind, device="npu", requires_grad=True)
         torch.manual_seed(5)
         result = function(x, 0.3)
         (result * torch.arange(9, device="npu")).sum().backward()
-        found.append((result.detach().cpu(), x.grad.cpu()))
-    assert all(map(torch.equal, *found))
+        outcomes.append((result.detach().cpu(), x.grad.cpu()))
+    assert all(map(torch.equal, *outcomes))
 
 
 def test_large_random_integers_are_uniform_in_all_bits() -> None:
-    """Bit by bit: of 20,000 numbers a share is off by 2^-8 at one standard deviation."""
+    """The share of ones of each bit of 20,000 samples has a standard deviation of 2^-8."""
     torch.manual_seed(6)
     for bits in (20, 31, 48, 62):
         drawn = torch.randint(0, 2**bits, (20_000,), device="npu").cpu()
-        shares = torch.stack([(drawn >> place & 1).double().mean() for place in range(bits)])
+        shares = torch.stack([(drawn >> bit & 1).double().mean() for bit in range(bits)])
         assert (shares - 0.5).abs().max() < 2**-6
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda x: x.bernoulli_(1.5), "in [0, 1]"),
         (lambda x: torch.bernoulli(x * 2), "p_in"),
@@ -150,8 +150,8 @@ def test_large_random_integers_are_uniform_in_all_bits() -> None:
         (lambda x: torch.randint(3, 3, (2,), device=x.device), "from"),
     ],
 )
-def test_invalid_distribution_parameters_are_refused(call, said) -> None:
-    with pytest.raises(RuntimeError, match=re.escape(said)):
+def test_invalid_distribution_parameters_are_refused(call, message) -> None:
+    with pytest.raises(RuntimeError, match=re.escape(message)):
         call(torch.ones(4, device="npu"))
 
 

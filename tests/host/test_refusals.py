@@ -1,4 +1,4 @@
-"""What only a real CANN can do fails by name: in Python where it can, never silently."""
+"""Functions that only a real CANN has fail with their name: in Python where possible, never silently."""
 
 import ctypes
 

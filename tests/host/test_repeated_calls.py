@@ -1,4 +1,4 @@
-"""A call does not answer for another one of the same shapes."""
+"""Cached metadata of a call is not used for other calls of the same shapes where values matter."""
 
 import pytest
 import torch

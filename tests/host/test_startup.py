@@ -1,4 +1,4 @@
-"""The device starts in processes that lack something, and says plainly what it cannot do."""
+"""The device initialises in restricted processes, and reports plainly what it does not support."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What torch_npu needs to load, computed from the installed wheel."""
+"""The symbols that torch_npu needs, computed from the installed wheel."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The package's own product of int8 matrices, beside NumPy's: sizes around its tiles and blocks, strides, extremes."""
+"""The native product of int8 matrices against NumPy: sizes around its tiles and blocks, strides, extremes."""
 
 from __future__ import annotations
 

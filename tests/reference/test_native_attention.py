@@ -1,4 +1,4 @@
-"""Attention by machine code beside the formula in float64: sizes around its tiles, masks, places, rows without sight.
+"""Native attention against the formula in float64: sizes around its tiles, masks, positions, fully masked rows.
 
 Sums of float32 come in an order of their own, so that results are held to a bound. A score is off by its channels' sum
 of rounded products, a weight by the exponential of that and by its rounding to half precision, and a result by all
@@ -47,31 +47,31 @@ def operands(size: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, t
 
 
 def hidden_by(hidden: HiddenKeys, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """What is hidden by place, and what at all."""
+    """Return what is masked by position, and what is masked at all."""
     distance = np.arange(shape[2]) - np.arange(shape[1])[:, None]
-    by_place = np.zeros(shape, dtype=bool)
-    by_place |= (distance < hidden.first) if hidden.first is not None else False
-    by_place |= (distance > hidden.last) if hidden.last is not None else False
-    return by_place, by_place if hidden.mask is None else by_place | hidden.mask.numpy().astype(bool)
+    by_position = np.zeros(shape, dtype=bool)
+    by_position |= (distance < hidden.first) if hidden.first is not None else False
+    by_position |= (distance > hidden.last) if hidden.last is not None else False
+    return by_position, by_position if hidden.mask is None else by_position | hidden.mask.numpy().astype(bool)
 
 
 def stated(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: HiddenKeys) -> tuple[np.ndarray, ...]:
     group = q.size(0) // k.size(0)
-    wide_q, wide_k, wide_v = (each.double().numpy() for each in (q, k, v))
+    wide_q, wide_k, wide_v = (operand.double().numpy() for operand in (q, k, v))
     wide_k, wide_v = wide_k.repeat(group, 0), wide_v.repeat(group, 0)
     scores = wide_q @ wide_k.transpose(0, 2, 1) * 0.25
-    by_place, away = hidden_by(hidden, scores.shape)
+    by_position, away = hidden_by(hidden, scores.shape)
     scores[away] = LEAST
     largest = scores.max(-1, keepdims=True)
     weights = np.exp(scores - largest)
     total = weights.sum(-1, keepdims=True)
     out = (weights / total) @ wide_v
-    out[(away if hidden.gives_zeros else by_place).all(-1)] = 0
+    out[(away if hidden.gives_zeros else by_position).all(-1)] = 0
     return out, largest, total
 
 
 def agrees(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: HiddenKeys) -> None:
-    out, largest, total = (each.double().numpy() for each in attend(q, k, v, hidden))
+    out, largest, total = (operand.double().numpy() for operand in attend(q, k, v, hidden))
     wanted, wanted_largest, wanted_total = stated(q, k, v, hidden)
     score = (q.size(2) + 2) * UNIT * 0.25 * q.size(2) * float(q.abs().max()) * float(k.abs().max())
     assert np.allclose(largest, wanted_largest, rtol=UNIT, atol=score)
@@ -97,7 +97,7 @@ def test_every_size(size: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 THIRDS = torch.arange(20).remainder(3).eq(0)[None, :, None].expand(1, 20, 40)
-SIGHTS: dict[str, HiddenKeys] = {
+MASKS: dict[str, HiddenKeys] = {
     "no key before any": HiddenKeys(last=-2),
     "none after the last": HiddenKeys(first=30),
     "a band that is empty": HiddenKeys(first=2, last=1),
@@ -112,16 +112,16 @@ SIGHTS: dict[str, HiddenKeys] = {
 }
 
 
-@pytest.mark.parametrize("name", SIGHTS)
+@pytest.mark.parametrize("name", MASKS)
 def test_rows_with_few_or_no_keys(name: str) -> None:
-    agrees(*operands((4, 2, 20, 40, 32, 48), torch.float32), SIGHTS[name])
+    agrees(*operands((4, 2, 20, 40, 32, 48), torch.float32), MASKS[name])
 
 
 FIRST = torch.arange(90).gt(5).expand(1, 4, 90)
 
 
 @pytest.mark.parametrize(
-    "hidden", [HiddenKeys(last=0), HiddenKeys(FIRST), HiddenKeys(FIRST.flip(-1))], ids=["place", "end", "start"]
+    "hidden", [HiddenKeys(last=0), HiddenKeys(FIRST), HiddenKeys(FIRST.flip(-1))], ids=["position", "end", "start"]
 )
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_masked_value_that_is_not_finite_gives_nan(value: float, hidden: HiddenKeys) -> None:
@@ -134,7 +134,7 @@ def test_masked_value_that_is_not_finite_gives_nan(value: float, hidden: HiddenK
 
 @pytest.mark.parametrize("seen", [1, 16, 17, 63, 64, 65, 128, 200])
 def test_keys_masked_at_the_end_are_skipped(seen: int) -> None:
-    """A mask of 64 bytes is read at a time: bit by bit what the keys before it give, whatever stands in the others."""
+    """A mask is read 64 bytes at a time; the result is bitwise that of the keys that are not masked."""
     q, k, v = operands((4, 2, 11, 200, 64, 64), torch.float16)
     k[:, seen:] = float("nan")
     mask = torch.arange(200).ge(seen).expand(4, 11, 200)
@@ -148,15 +148,15 @@ def test_nan_score_affects_its_row_only() -> None:
     q, k, v = operands((1, 1, 20, 40, 16, 16), torch.float32)
     q[0, 5, 1] = float("nan")
     out, largest, total = attend(q, k, v, HiddenKeys())
-    for each in (out, largest, total):
-        assert each[0, 5].isnan().all()
-        assert not each[0, [4, 6]].isnan().any()
+    for tensor in (out, largest, total):
+        assert tensor[0, 5].isnan().all()
+        assert not tensor[0, [4, 6]].isnan().any()
 
 
 def test_strides_and_threads_do_not_change_bits() -> None:
     q, k, v = operands((4, 2, 130, 140, 64, 64), torch.bfloat16)
     plain = attend(q, k, v, HiddenKeys(last=10), copies=8)
-    apart: Any = [each.transpose(0, 1).contiguous().transpose(0, 1) for each in (q, k, v)]
+    apart: Any = [tensor.transpose(0, 1).contiguous().transpose(0, 1) for tensor in (q, k, v)]
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

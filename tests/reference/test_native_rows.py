@@ -1,4 +1,4 @@
-"""Rows that machine code quantises, beside the rule in NumPy, to the bit."""
+"""Native quantisation of rows against the rule in NumPy, bit by bit."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def stated(x: np.ndarray, smooth: np.ndarray | None, inverts: bool) -> tuple[np.
 def test_rows(size: tuple[int, int], dtype: torch.dtype) -> None:
     x = torch.randn(size, generator=GENERATOR).mul(3).to(dtype)
     smooth = torch.rand(size[1], generator=GENERATOR)
-    for factors in (None, smooth):
+    for scales in (None, smooth):
         for inverts in (False, True):
-            made = native.quantise_rows(x, factors, inverts)
-            wanted = stated(x.float().numpy(), None if factors is None else factors.numpy(), inverts)
-            assert all(np.array_equal(one.numpy(), other) for one, other in zip(made, wanted, strict=True))
+            actual = native.quantise_rows(x, scales, inverts)
+            wanted = stated(x.float().numpy(), None if scales is None else scales.numpy(), inverts)
+            assert all(np.array_equal(one.numpy(), other) for one, other in zip(actual, wanted, strict=True))
 
 
 def test_extremes_strides_and_rows_of_zeros() -> None:
@@ -45,8 +45,8 @@ def test_extremes_strides_and_rows_of_zeros() -> None:
     x[0] = 0.0
     for row, extreme in enumerate(EXTREMES):
         x[1 + row, 3 * row] = extreme
-    for made, wanted in zip(native.quantise_rows(x, None, False), stated(x.numpy(), None, False), strict=True):
-        assert np.array_equal(made.numpy(), wanted, equal_nan=made.is_floating_point())
+    for actual, wanted in zip(native.quantise_rows(x, None, False), stated(x.numpy(), None, False), strict=True):
+        assert np.array_equal(actual.numpy(), wanted, equal_nan=actual.is_floating_point())
 
 
 def test_many_rows_by_several_threads() -> None:
