@@ -28,7 +28,7 @@ class BuildHostNpu(build_ext):
         root = Path() if self.inplace or self.editable_mode else Path(self.get_finalized_command("build_py").build_lib)
         target = root / "graph_quant/host/lib"
         target.mkdir(parents=True, exist_ok=True)
-        compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+        compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         if compiler is None:
             raise SystemExit(
                 "graph-quant: a C compiler is needed to build the host NPU, and none of cc, gcc, clang was found; "

@@ -66,7 +66,7 @@ def write_extern_calls(operator: str, write: Callable[..., None]) -> bool:
     """Let Inductor call ``write`` where it writes the call of an operator.
 
     Returns:
-        False for the second call of one operator, and where Inductor cannot be told: it calls the dispatcher then.
+        False for the second call of one operator, and where Inductor has no such table: it calls the dispatcher then.
     """
     try:
         codegen: Any = importlib.import_module("torch._inductor.codegen.custom_extern_kernel_codegen")

@@ -24,7 +24,7 @@ def _check_heads(rules: Rules, query: Tensor) -> None:
     rules.require(heads <= MOST_HEADS, lambda: f"query.size(-2) must be at most {MOST_HEADS}, got {heads}")
 
 
-def _places(query: Tensor, sparse_count: int) -> Result:
+def _indices_result(query: Tensor, sparse_count: int) -> Result:
     return Result((*query.shape[:-2], 1, sparse_count), torch.int32)
 
 
@@ -61,7 +61,7 @@ def lightning_indexer(
         not return_value or layout_key != PAGED,
         lambda: f"return_value must be False for keys in pages, got True and layout_key {layout_key}",
     )
-    indices = _places(query, sparse_count)
+    indices = _indices_result(query, sparse_count)
     return Plan((indices, Result(indices.shape if return_value else (0,), query.dtype)))
 
 
@@ -107,4 +107,4 @@ def quant_lightning_indexer(
     rules.require(
         1 <= sparse_count <= MOST_KEYS, lambda: f"sparse_count must lie in [1, {MOST_KEYS}], got {sparse_count}"
     )
-    return Plan((_places(query, sparse_count),))
+    return Plan((_indices_result(query, sparse_count),))

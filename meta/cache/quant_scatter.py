@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import INT8, describe, find
-from graph_quant.meta.cache.scatter_update import check_places
+from graph_quant.meta.cache.scatter_update import check_positions
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import quant_scatter as reference
@@ -43,7 +43,7 @@ def quant_scatter(
         -x.dim() <= axis < x.dim() and axis % x.dim() not in (0, last),
         lambda: f"axis must be a dimension of input other than the first and last, got {axis} of {x.dim()}",
     )
-    check_places(rules, x, indices, updates, axis)
+    check_positions(rules, x, indices, updates, axis)
     rules.require(x.size(-1) % 32 == 0, lambda: f"input.size(-1) must be a multiple of 32, got {x.size(-1)}")
     rules.one_of("quant_axis", quant_axis, (-1, last), ", the last dimension")
     rules.one_of("reduce", reduce, ("update",))

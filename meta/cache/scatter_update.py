@@ -15,7 +15,7 @@ from torch import Tensor
 DTYPES = (torch.int8, torch.float16, torch.float32, torch.bfloat16, torch.int32)
 
 
-def check_places(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
+def check_positions(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
     """Check that ``indices`` are positions of ``x`` along ``axis`` and that ``updates`` fit there."""
     rules.dtype("indices", indices, (torch.int32, torch.int64))
     rules.rank("indices", indices, 1, 2)
@@ -44,5 +44,5 @@ def scatter_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, ax
         -x.dim() <= axis < x.dim() and axis % x.dim() != 0,
         lambda: f"axis must be a dimension of input other than the batch, got {axis} of {x.dim()}",
     )
-    check_places(rules, x, indices, updates, axis)
+    check_positions(rules, x, indices, updates, axis)
     return Plan((Result(tuple(x.shape), x.dtype),))

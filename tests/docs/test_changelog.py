@@ -1,4 +1,4 @@
-"""The changelog has the form of Keep a Changelog, and the version is stated in one place."""
+"""The changelog has the form of Keep a Changelog, and the version is stated once."""
 
 import re
 from pathlib import Path

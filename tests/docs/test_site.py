@@ -1,6 +1,6 @@
 """The built site: every link leads somewhere, nothing is loaded from the network, and the search finds pages.
 
-`make docs` builds the site and runs these tests; elsewhere they are skipped.
+`make docs` builds the site and runs these tests; without it they are skipped.
 """
 
 import os

@@ -32,7 +32,7 @@ MOVED = [
     *INTEGERS, *FLOATS, torch.uint8, torch.bool, torch.uint16, torch.uint32, torch.uint64, torch.float64,
     torch.float8_e4m3fn, torch.float8_e5m2,
 ]  # fmt: skip
-LONG = 2048  # elements: more than are told along with a call, of any dtype but those of a byte
+LONG = 2048  # elements: more than are sent along with a call, of any dtype but those of a byte
 
 
 def npu(*values: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Runs PyTorch's own tests of distributed backends on the backend hccl: `python tests/ranks/torch_tests.py --ranks 4`.
 
-Each test has processes of its own, one for each rank, and a time limit; it has passed where it has on every rank. What
-is told of each test goes to standard output as it ends, the count at last. `make coverage` runs them.
+Each test has processes of its own, one for each rank, and a time limit; it has passed where it has on every rank. The
+outcome of each test is printed as it ends, the count at last. `make coverage` runs them.
 """
 
 import argparse

@@ -122,7 +122,7 @@ class Statement:
         return sequence, self.padded(shape[self.layout.index("S")], lengths, sequence, "kv")
 
     def hidden(self, sequence: int, i: int, q: int, j: int, k: int, queries: int, keys: int) -> tuple[bool, bool]:
-        """Whether query i of a sequence does not see its key j: by place, and by mask."""
+        """Whether query i of a sequence does not attend to key j: by position, and by mask."""
         mode, mask = self.get("sparse_mode", 0), self.get("atten_mask")
         one = self.given["query"].shape[self.layout.index("S")] == 1 if "S" in self.layout else False
         plain = one and self.get("query_rope") is None

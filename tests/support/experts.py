@@ -104,14 +104,14 @@ def dynamic_row(x: Array, gate_up: Array, down: Array, dtype: torch.dtype) -> Ar
 
 
 def split_product(integers: Array, step: Array, weight: Array, dtype: torch.dtype, length: int) -> Array:
-    """int8 times int4, the row as 16 * high + low + 8, with sums of each stretch in float16."""
-    stretches = np.split(weight, weight.shape[1] // length, 1)
-    cut = [integer_columns(part, 7) for part in stretches]
-    if len(stretches) == 1:
+    """int8 times int4, the row as 16 * high + low + 8, with sums of each group in float16."""
+    groups = np.split(weight, weight.shape[1] // length, 1)
+    cut = [integer_columns(part, 7) for part in groups]
+    if len(groups) == 1:
         cut = [integer_columns(weight, 7, torch.bfloat16)]
     else:
         scales = [(scale.view(np.uint32) & np.uint32(0xFFFFE000)).view(F32) for _, scale in cut]
-        parts = zip(stretches, scales, strict=True)
+        parts = zip(groups, scales, strict=True)
         cut = [(np.clip(np.rint(part / scale[:, None]), -7, 7).astype(np.int64), scale) for part, scale in parts]
     shift = 8 * sum((part * scale[:, None].astype(np.float64)).sum(1) for part, scale in cut)
     halves = []
