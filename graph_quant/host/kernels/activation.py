@@ -163,8 +163,8 @@ def log_sigmoid(x: Tensor) -> Tensor:
 
 @kernel("LogSigmoidGrad", flops=5)
 def log_sigmoid_grad(grads: Tensor, features: Tensor) -> Tensor:
-    # The CPU's operator also reads a buffer of its forward pass.
-    return aten.log_sigmoid_backward(grads, features, torch.exp(-torch.abs(features)))
+    # The CPU's operator also reads a buffer of its forward pass, whose exponentials differ from torch.exp's.
+    return aten.log_sigmoid_backward(grads, features, aten.log_sigmoid_forward(features)[1])
 
 
 @kernel("SoftmaxV2", flops=5)
