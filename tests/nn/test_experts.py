@@ -176,7 +176,10 @@ def test_a_tokens_result_does_not_depend_on_other_tokens(name: str) -> None:
     together = model["experts"](hidden, index, shares)
     for token in range(6):
         alone = model["experts"](*(tensor[token : token + 1] for tensor in (hidden, index, shares)))
-        assert torch.equal(together[token : token + 1], alone)
+        if name.endswith("a16"):  # float products: some CPU kernels order their sums by the number of rows
+            torch.testing.assert_close(together[token : token + 1], alone, rtol=2**-9, atol=2**-9)
+        else:
+            assert torch.equal(together[token : token + 1], alone)
 
 
 @pytest.mark.parametrize("names", [("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2")], ids=str)
