@@ -33,6 +33,7 @@ def test_it_shows_whether_plain_python_is_enabled(monkeypatch, capsys, tmp_path)
 
 def test_an_untested_release_is_a_warning_and_no_refusal(monkeypatch, capsys) -> None:
     monkeypatch.setattr(doctor, "_TESTED", {"torch": "1.0"})
+    monkeypatch.setattr(doctor, "_modes", lambda _: None)
     assert main(["doctor"]) == 0
     assert "is installed; this release is tested with 1.0\n" in capsys.readouterr().out
 
