@@ -29,7 +29,7 @@ BLOCK, BLOCKS, EPSILON = 32, 4, 1e-6
 LENGTHS = (7, 2, 3, 8, 12, 16, 24, 33, 48, 64)
 BOUND = 2 * 4 / 127
 TIED = 2**-5  # a gate whose last chosen and best other score are closer than that
-NORM_STEP = 32.0  # what a normalised value is multiplied by to become int8
+NORM_SCALE = 1 / 32  # what a normalised value is divided by to become int8
 CAUSAL = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
 
 
@@ -182,22 +182,20 @@ def experts(layer: Layer, x: Tensor) -> Tensor:
 def forward(weights: Weights, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor, attend: Attend) -> Tensor:
     """The logits of ``tokens``, whose keys and values are written to ``slots``."""
     x, residual = weights.embedding[tokens], None
-    one, none = (
-        torch.full((1,), NORM_STEP, dtype=x.dtype, device=x.device),
-        torch.zeros(1, dtype=torch.int8, device=x.device),
-    )
-    steps = torch.full((HIDDEN,), 1 / NORM_STEP, device=x.device)
+    norm_scale = torch.full((1,), NORM_SCALE, dtype=x.dtype, device=x.device)
+    norm_offset = torch.zeros(1, dtype=torch.int8, device=x.device)
+    channel_scales = torch.full((HIDDEN,), NORM_SCALE, device=x.device)
     for layer, (key_cache, value_cache) in zip(weights.layers, cache, strict=True):
         if residual is None:
-            normed, residual = (
-                torch_npu.npu_rms_norm_quant(x, layer.norm, torch.zeros_like(layer.norm), one, none, EPSILON),
-                x,
+            residual = x
+            normed = torch_npu.npu_rms_norm_quant(
+                x, layer.norm, torch.zeros_like(layer.norm), norm_scale, norm_offset, EPSILON
             )
         else:
             normed, _, residual = torch_npu.npu_add_rms_norm_quant(
-                x, residual, layer.norm, steps, None, epsilon=EPSILON
+                x, residual, layer.norm, channel_scales, None, epsilon=EPSILON
             )
-        qkv = torch_npu.npu_quant_matmul(normed, layer.qkv[0], layer.qkv[1] / NORM_STEP, output_dtype=torch.bfloat16)
+        qkv = torch_npu.npu_quant_matmul(normed, layer.qkv[0], layer.qkv[1] * NORM_SCALE, output_dtype=torch.bfloat16)
         q, k, v = qkv.split([HEADS * CHANNELS, KV_HEADS * CHANNELS, KV_HEADS * CHANNELS], -1)
         q, k = torch_npu.npu_mrope(positions, q, k, weights.positions, CHANNELS)
         kept = [
@@ -242,10 +240,10 @@ class Plain:
         self.tied = torch.zeros(tokens.numel(), dtype=torch.bool)
         for layer, (key_cache, value_cache) in zip(self.weights.layers, self.cache, strict=True):
             total = x.float() if residual is None else x.float() + residual.float()
-            steps = total * inverse_rms(total) * layer.norm.float() * NORM_STEP
+            steps = total * inverse_rms(total) * layer.norm.float() / NORM_SCALE
             whole = to_int8(steps.half().float() if residual is None else steps)  # the first kernel rounds to float16
             residual = total.bfloat16()
-            qkv = (product(whole, layer.qkv[0]) * (layer.qkv[1] / NORM_STEP)).bfloat16()
+            qkv = (product(whole, layer.qkv[0]) * (layer.qkv[1] * NORM_SCALE)).bfloat16()
             q, k, v = (
                 part.unflatten(-1, (-1, CHANNELS))
                 for part in qkv.split([HEADS * CHANNELS, *[KV_HEADS * CHANNELS] * 2], -1)

@@ -6,11 +6,10 @@ pictures again, and look at them.
 
 from __future__ import annotations
 
-import contextlib
 import html
-import io
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -36,32 +35,22 @@ u { color: #f2c56b; text-decoration: none; }
 
 
 def terminal_text() -> str:
-    """The commands of the picture and what they print."""
-    from graph_quant import cli
-
+    """The commands of the picture and what they print, each in a process of its own, as a user runs them."""
     lines = []
-    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name), _columns(96):
-        shutil.copy(IMAGES / "mlp.py", "mlp.py")
-        shutil.copy(UPSTREAM, "upstream.pbtxt")
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(IMAGES / "mlp.py", folder)
+        shutil.copy(UPSTREAM, Path(folder) / "upstream.pbtxt")
         for command in COMMANDS:
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-                cli.main(command.split())
-            lines += [f"$ graph-quant {command}", *(line.rstrip() for line in out.getvalue().splitlines()), ""]
+            run = subprocess.run(
+                [sys.executable, "-m", "graph_quant", *command.split()],
+                cwd=folder,
+                env={**os.environ, "COLUMNS": "96"},
+                stdout=subprocess.PIPE,
+                text=True,
+                check=False,  # lint ends with 1: it has found something
+            )
+            lines += [f"$ graph-quant {command}", *(line.rstrip() for line in run.stdout.splitlines()), ""]
     return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def _columns(width: int) -> Any:
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = str(width)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = before
 
 
 def terminal_page(text: str) -> str:
