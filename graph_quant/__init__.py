@@ -4,8 +4,8 @@ Importing this package, before or instead of torch, makes the process ready: tor
 with a real NPU where there is one and with a host NPU where there is none.
 
 `verify` compares a graph's results with eager execution, `plan` says what a model would become on an NPU, `nn` has
-quantised modules, `dumps` reads GE graph dumps, `reference` states what each operator computes. Each is loaded when it
-is first used.
+quantised modules, `fuse` replaces subgraphs by fused operators, `dumps` reads GE graph dumps, `reference` states what
+each operator computes. Each is loaded when it is first used.
 """
 
 from .start.activate import activate as _activate
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .dryrun import plan
+    from .fusions import fuse
     from .verification import verify
 
 __version__ = "0.2.0"  # the only statement of the version: pyproject.toml reads it from here
-__all__ = ["converters", "dumps", "meta", "nn", "plan", "reference", "verify"]
-_FUNCTIONS = {"plan": ".dryrun", "verify": ".verification"}
+__all__ = ["converters", "dumps", "fuse", "fusions", "meta", "nn", "plan", "reference", "verify"]
+_FUNCTIONS = {"fuse": ".fusions", "plan": ".dryrun", "verify": ".verification"}
 
 _activate()
 

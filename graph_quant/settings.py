@@ -64,6 +64,12 @@ VARIABLES = (
         "Which passes over GE graphs run.",
     ),
     Variable(
+        "GRAPH_QUANT_FUSE",
+        "on, off, or names of fusions separated by commas",
+        "off",
+        "Which subgraphs of ATen operators become fused npu operators, which round differently.",
+    ),
+    Variable(
         "GRAPH_QUANT_SOC",
         "a chip that torch_npu knows, such as Ascend910_9392",
         "Ascend910B3",

@@ -26,6 +26,7 @@ With --ranks N, N ranks of the script run on this machine, as with `graph-quant 
 examples:
   graph-quant plan serve.py
   graph-quant plan serve.py --chip Ascend910B3
+  graph-quant plan serve.py --fuse
   graph-quant plan serve.py --json -- --layers 2
   graph-quant plan model.py --model decoder --inputs prompt
   graph-quant plan serve.py --ranks 2
@@ -49,6 +50,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--chip", metavar="NAME", help="add the least time on a chip by its published peaks, e.g. Ascend910B3"
     )
+    parser.add_argument(
+        "--fuse",
+        nargs="?",
+        const="on",
+        metavar="NAMES",
+        help="fuse subgraphs (all, or some names separated by commas), and say what was fused, what was not and why",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
         "--ranks", type=script_options.non_negative_int, default=0, metavar="N", help="start N ranks of the script"
@@ -68,11 +76,16 @@ def run(options: argparse.Namespace) -> int:
     if options.ranks:
         return _dry_run_ranks(options)
     script_options.load_torchair()
+    from .. import fusions
     from ..dryrun import dry_run_script
 
     try:
+        fusing = contextlib.nullcontext() if options.fuse is None else fusions.use(options.fuse)
+    except ValueError as error:
+        raise UsageError(f"--fuse: {error}") from None
+    try:
         printing = _stdout_to_stderr() if options.json else contextlib.nullcontext()
-        with warnings.catch_warnings(), printing:
+        with warnings.catch_warnings(), printing, fusing:
             dry_run = dry_run_script(
                 options.script, options.arguments, model=options.model, inputs=options.inputs, dynamic=options.dynamic
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..dumps import Dump
+    from ..fusions.apply import FusionReport
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class DryGraph:
         no_kernel: Operators that the host cannot compute.
         floats: Matrix products in floating point.
         islands: Parts in floating point between quantised operators.
+        fusions: What was fused and what was not; None where no fusions are selected.
     """
 
     name: str
@@ -50,6 +52,7 @@ class DryGraph:
     no_kernel: list[DryRunFinding] = field(default_factory=list)
     floats: list[DryRunFinding] = field(default_factory=list)
     islands: list[DryRunFinding] = field(default_factory=list)
+    fusions: FusionReport | None = None
 
     @property
     def ok(self) -> bool:

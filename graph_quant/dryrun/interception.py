@@ -13,6 +13,7 @@ from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from .. import fusions
 from ..dumps import from_graph
 from ..start.compiling import source_of
 from .findings import DryGraph, DryRun, DryRunFinding
@@ -85,11 +86,13 @@ def _record_graphs(
 ) -> Callable[..., Any]:
     def generated(self: Any, gm: fx.GraphModule, example_inputs: Any, observer: Any) -> Any:
         unlowered.clear()
-        compiled = generate(self, gm, example_inputs, observer)
+        with fusions.collect() as reports:
+            compiled = generate(self, gm, example_inputs, observer)
         if isinstance(compiled, graph_type):
             run.graphs.append(_ge_graph(compiled, gm, unlowered))  # type: ignore[attr-defined]
         else:
             run.graphs.append(_captured_graph(gm, len(run.graphs)))
+        run.graphs[-1].fusions = reports[0] if reports else None
         return _ZeroOutputs(gm)
 
     return generated

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dumps import PEAK_SOURCE, Costs, format_quantity, roofline_bound
 from ..dumps import find_chip as chip_of
 from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
 from .findings import DryGraph, DryRun, DryRunFinding
+
+if TYPE_CHECKING:
+    from ..fusions.apply import FusionFinding, FusionReport
 
 _MOST_SHOWN = 12
 _NOT_COUNTED = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE}
@@ -43,8 +46,16 @@ def _graph_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
     yield from _finding_lines("no kernel on the host (an NPU has its own)", graph.no_kernel)
     yield from _finding_lines("matrix products in floating point", graph.floats)
     yield from _finding_lines("not quantised, between two quantised operators", graph.islands)
+    if graph.fusions is not None:
+        yield from _fusion_lines(graph.fusions)
     if graph.dump is not None:
         yield from _cost_lines(graph, chip)
+
+
+def _fusion_lines(report: FusionReport) -> Iterator[str]:
+    counts = _format_counts(Counter(finding.fusion for finding in report.fused)) or "none"
+    yield f"  fused: {counts}; {report.calls_before} calls became {report.calls_after}"
+    yield from _finding_lines("not fused", report.not_fused)
 
 
 def _cost_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
@@ -88,7 +99,7 @@ def _costs(graph: DryGraph) -> Costs:
     return Costs(graph.dump, known)
 
 
-def _finding_lines(title: str, findings: Sequence[DryRunFinding]) -> Iterator[str]:
+def _finding_lines(title: str, findings: Sequence[DryRunFinding | FusionFinding]) -> Iterator[str]:
     if findings:
         yield f"  {title}:"
         yield from (f"    {finding}" for finding in findings[:_MOST_SHOWN])
@@ -143,6 +154,9 @@ def _graph_as_json(graph: DryGraph, chip: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {"name": graph.name, "operators": dict(graph.operators), "sizes": graph.sizes}
     for name in ("unlowered", "no_kernel", "floats", "islands"):
         result[name] = [vars(finding) for finding in getattr(graph, name)]
+    if graph.fusions is not None:
+        result["fused"] = [vars(finding) for finding in graph.fusions.fused]
+        result["not_fused"] = [vars(finding) for finding in graph.fusions.not_fused]
     if graph.dump is not None:
         costs = _costs(graph)
         totals = {what: costs.total(what) for what in ("bytes", "flops")}

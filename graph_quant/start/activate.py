@@ -39,8 +39,9 @@ def activate() -> None:
         _actions.after(f"{compiler}._utils", partial(_patch_registration, compiler))
         _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_add_module_paths, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_patch_streams, compiler))
+        _actions.after(f"{compiler}._acl_concrete_graph.graph_pass", partial(_patch_reinplace, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
-        _actions.after(f"{compiler}.npu_fx_compiler", partial(_run_on_input_device, compiler))
+        _actions.after(f"{compiler}.npu_fx_compiler", partial(_extend_compiler, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_patch_capture, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
@@ -120,6 +121,12 @@ def _add_module_paths(compiler: str) -> None:
     add_module_paths(sys.modules[f"{compiler}._utils.graph_transform_observer"])
 
 
+def _patch_reinplace(compiler: str) -> None:
+    from .compiler_patches import keep_overlapping_operands
+
+    keep_overlapping_operands(sys.modules[f"{compiler}._acl_concrete_graph.graph_pass"])
+
+
 def _refuse_static_kernels(compiler: str) -> None:
     if choose() is HOST:
         from ..host import torchair
@@ -127,11 +134,15 @@ def _refuse_static_kernels(compiler: str) -> None:
         torchair.refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
 
 
-def _run_on_input_device(compiler: str) -> None:
+def _extend_compiler(compiler: str) -> None:
+    from .compiler_patches import fuse_first
+
+    module = sys.modules[f"{compiler}.npu_fx_compiler"]
+    fuse_first(module)
     if choose() is HOST:
         from ..host import torchair
 
-        torchair.run_on_input_device(sys.modules[f"{compiler}.npu_fx_compiler"])
+        torchair.run_on_input_device(module)
 
 
 def _patch_capture(compiler: str) -> None:

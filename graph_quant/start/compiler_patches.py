@@ -5,7 +5,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
+from .. import fusions
 from ..ge import module_path
 
 _MODULE_KEY = "module"  # what a dump calls the module path
@@ -37,6 +39,37 @@ def patch_registration(module: ModuleType) -> None:
 def patch_configuration(module: ModuleType) -> None:
     """Give npugraph_ex the options that it disables for npu_weight_quant_batchmatmul and that only torchair has."""
     module.CompilerConfig.experimental_config = SimpleNamespace(enable_view_optimize=False)
+
+
+def fuse_first(module: ModuleType) -> None:
+    """Run the selected fusions before the compiler's own passes over an FX graph."""
+    optimize = module._optimize_fx
+
+    def _optimize_fx(graph_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        fusions.fuse_current(graph_module)
+        return optimize(graph_module, *args, **kwargs)
+
+    vars(module)["_optimize_fx"] = _optimize_fx
+
+
+def keep_overlapping_operands(module: ModuleType) -> None:
+    """Let no operator write over an operand whose memory another operand shares, as in ``x[1:] - x[:-1]``.
+
+    The pass that makes operators in-place asks only who reads that memory later.
+    """
+    check = module.check_multi_stream_for_single_reinplace
+
+    def check_multi_stream_for_single_reinplace(node: torch.fx.Node) -> bool:
+        storages = [_storage(operand) for operand in node.all_input_nodes]
+        is_shared = bool(storages) and storages[0] is not None and storages[0] in storages[1:]
+        return not is_shared and check(node)
+
+    vars(module)["check_multi_stream_for_single_reinplace"] = check_multi_stream_for_single_reinplace
+
+
+def _storage(node: torch.fx.Node) -> Any:
+    value = node.meta.get("fake_result", node.meta.get("val"))
+    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
 
 
 def add_module_paths(module: ModuleType) -> None:

@@ -1,0 +1,166 @@
+"""Applies fusions to an FX graph, and reports what was fused and what looked like a pattern but was not."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._inductor.pattern_matcher import CallFunction, is_match
+from torch.fx import Graph, GraphModule, Node
+
+from ..ge import module_path
+from ..refusals import Refusal
+from . import NAMES
+from .record import Fusion, NotFusedError
+from .rewriter import Rewriter
+
+FUSIONS: dict[str, Fusion] = {name: importlib.import_module(f".{name}", __package__).FUSION for name in NAMES}
+
+
+@dataclass(frozen=True)
+class FusionFinding:
+    """A subgraph that matched a pattern.
+
+    Attributes:
+        fusion: The name of the fusion.
+        module: The path of the module that the subgraph belongs to, or "".
+        line: The Python line that its last operator comes from, or "".
+        reason: Why it was not fused; "" where it was.
+    """
+
+    fusion: str
+    module: str
+    line: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        where = self.module or self.line or "the graph"
+        return f"{where}: {self.fusion} not fused: {self.reason}" if self.reason else f"{where}: {self.fusion}"
+
+
+@dataclass
+class FusionReport:
+    """What fusions did to a graph.
+
+    Attributes:
+        fused: The subgraphs that were replaced.
+        not_fused: The subgraphs that look like a pattern and stay, with the reasons.
+        calls_before: The number of calls of operators before.
+        calls_after: The number of calls of operators after.
+    """
+
+    fused: list[FusionFinding] = field(default_factory=list)
+    not_fused: list[FusionFinding] = field(default_factory=list)
+    calls_before: int = 0
+    calls_after: int = 0
+
+
+def fuse_graph(gm: GraphModule, names: Sequence[str]) -> FusionReport:
+    """Apply fusions to the ATen graph of a function, in place.
+
+    Args:
+        gm: The graph module that a compiler gets from AOTAutograd.
+        names: Names of fusions.
+
+    Returns:
+        What was fused, and what was not and why.
+    """
+    report = FusionReport(calls_before=_count_calls(gm.graph))
+    written = _written_memory(gm.graph)
+    for name in FUSIONS:
+        target = FUSIONS[name].operator
+        if name in names and (target is None or hasattr(torch.ops.npu, target)):
+            _apply(gm.graph, FUSIONS[name], written, report)
+    gm.graph.lint()
+    gm.recompile()
+    report.calls_after = _count_calls(gm.graph)
+    return report
+
+
+def _apply(graph: Graph, fusion: Fusion, written: set[Node], report: FusionReport) -> None:
+    patterns, rewriter = _patterns(fusion.name), Rewriter(graph)
+    for node in list(graph.nodes):
+        if node._erased or not node.users:
+            continue
+        for pattern in patterns.get(node.target, ()):
+            match = pattern.match(node)
+            if not is_match(match):
+                continue
+            module, line = str(module_path(node.meta)), _line(node)
+            try:
+                _check_memory(match.kwargs.values(), written)
+                changed = fusion.rewrite(rewriter, node, match.kwargs)
+            except (NotFusedError, Refusal) as error:
+                report.not_fused.append(FusionFinding(fusion.name, module, line, str(error)))
+            else:
+                if changed:
+                    report.fused.append(FusionFinding(fusion.name, module, line))
+                    _erase_unread(graph, node)
+            break
+    graph.eliminate_dead_code()
+
+
+def _erase_unread(graph: Graph, node: Node) -> None:
+    """Erase a node that nothing reads: dead-code elimination keeps operators that may take random samples."""
+    for reader in list(node.users):
+        if not reader.users and reader.target is operator.getitem:
+            graph.erase_node(reader)
+    if not node.users:
+        graph.erase_node(node)
+
+
+@functools.cache
+def _patterns(name: str) -> dict[Any, list[CallFunction]]:
+    """The patterns of a fusion by the operator at their end."""
+    by_target: dict[Any, list[CallFunction]] = {}
+    for pattern in FUSIONS[name].patterns():
+        for target in pattern.fns:  # type: ignore[attr-defined]
+            by_target.setdefault(target, []).append(pattern)  # type: ignore[arg-type]
+    return by_target
+
+
+def _written_memory(graph: Graph) -> set[Node]:
+    """The nodes whose memory an operator of the graph writes."""
+    written: set[Node] = set()
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable:
+            continue
+        for argument, value in zip(schema.arguments, node.args, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                written.update(_base(tensor) for tensor in _nodes([value]))
+    return written
+
+
+def _check_memory(leaves: Iterable[Any], written: set[Node]) -> None:
+    for node in _nodes(leaves):
+        if _base(node) in written:
+            raise NotFusedError(f"the graph writes to the memory of {node.name}")
+
+
+def _nodes(values: Iterable[Any]) -> list[Node]:
+    nodes: list[Node] = []
+    for value in values:
+        torch.fx.node.map_arg(value, nodes.append)
+    return nodes
+
+
+def _base(node: Node) -> Node:
+    """The node whose memory ``node`` is a view of."""
+    while isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node
+
+
+def _count_calls(graph: Graph) -> int:
+    return sum(node.op == "call_function" for node in graph.nodes)
+
+
+def _line(node: Node) -> str:
+    lines = [line.strip() for line in (node.stack_trace or "").splitlines() if line.strip().startswith("File ")]
+    return lines[-1] if lines else ""

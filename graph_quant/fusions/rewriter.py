@@ -1,0 +1,138 @@
+"""Inserts the nodes that replace a match, with what later steps read of a node: its value's metadata and its source."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+from .record import NotFusedError
+
+# What a node says of the Python code that it comes from.
+_SOURCE_KEYS = ("stack_trace", "nn_module_stack", "source_fn_stack", "from_node", "seq_nr", "original_aten")
+
+
+class Rewriter:
+    """Inserts nodes into a graph before a node, and replaces nodes by them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.order = {node: index for index, node in enumerate(graph.nodes)}
+        values = [node.meta["val"] for node in graph.nodes if "val" in node.meta]
+        self._mode = detect_fake_mode(values)
+        self._source: Node | None = None
+        self._inserted: list[Node] = []
+
+    @contextmanager
+    def before(self, node: Node, source: Node) -> Iterator[None]:
+        """Insert before ``node``; new nodes get the source of ``source``. What an error leaves behind is erased."""
+        self._source, self._inserted = source, []
+        try:
+            with self.graph.inserting_before(node):
+                yield
+        except BaseException:
+            for inserted in reversed(self._inserted):
+                self.graph.erase_node(inserted)
+                del self.order[inserted]
+            raise
+        finally:
+            self._source = None
+
+    @contextmanager
+    def after(self, node: Node) -> Iterator[None]:
+        """Insert behind ``node``; new nodes get its source."""
+        with self.before(node.next, node):
+            yield
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+        """Insert a call; its metadata is inferred, so that the operator's rules are checked."""
+        assert self._source is not None
+        values = map_arg((args, kwargs), lambda node: node.meta["val"])
+        with self._mode if self._mode is not None else torch.no_grad():
+            value = target(*values[0], **values[1])
+        node = self.graph.call_function(target, args, kwargs)
+        node.meta.update({key: self._source.meta[key] for key in _SOURCE_KEYS if key in self._source.meta})
+        node.meta["val"] = value
+        if isinstance(value, torch.Tensor):
+            node.meta["tensor_meta"] = torch.fx.passes.shape_prop._extract_tensor_metadata(value)
+        self._inserted.append(node)
+        self.order[node] = self.order[self._source]
+        return node
+
+    def result(self, call: Node, index: int) -> Node:
+        """Insert the selection of one result of a call."""
+        return self.call(operator.getitem, call, index)
+
+    def flatten_rows(self, node: Node) -> Node:
+        """Insert a reshape to two dimensions that keeps the last one, unless there are two."""
+        value = node.meta["val"]
+        if value.dim() == 2:
+            return node
+        return self.call(torch.ops.aten.view.default, node, [-1, value.size(-1)])
+
+    def merge_last(self, node: Node) -> Node:
+        """Insert a reshape that merges the last two of four dimensions."""
+        value = node.meta["val"]
+        sizes = self._sizes(node, 2)
+        return self.call(torch.ops.aten.reshape.default, node, [*sizes, value.size(2) * value.size(3)])
+
+    def view_like(self, node: Node, like: Node, dims: int | None = None) -> Node:
+        """Insert a reshape to the first ``dims`` sizes of ``like``, by default to all."""
+        wanted = like.meta["val"].shape[:dims]
+        if node.meta["val"].dim() == len(wanted):
+            return node
+        return self.call(torch.ops.aten.view.default, node, self._sizes(like, len(wanted)))
+
+    def _sizes(self, like: Node, dims: int) -> list[Any]:
+        sizes = like.meta["val"].shape[:dims]
+        symbolic = [index for index, size in enumerate(sizes) if not isinstance(size, int)]
+        if len(symbolic) == 1:
+            return [-1 if index in symbolic else size for index, size in enumerate(sizes)]
+        return [
+            self.call(torch.ops.aten.sym_size.int, like, index) if index in symbolic else size
+            for index, size in enumerate(sizes)
+        ]
+
+    def replace(self, old: Node, new: Node) -> None:
+        """Let all readers of ``old`` read ``new``; both must have the same dtype and sizes."""
+        for what, before, after in (
+            ("dtype", old.meta["val"].dtype, new.meta["val"].dtype),
+            ("rank", old.meta["val"].dim(), new.meta["val"].dim()),
+        ):
+            if before != after:
+                raise NotFusedError(f"the {what} of the result would be {after} instead of {before}")
+        old.replace_all_uses_with(new)
+
+    def replace_results(self, old: Node, new: Node) -> None:
+        """Let all selections of a result of ``old`` select that of ``new``."""
+        for result in readers(old):
+            if result.users:
+                self.replace(result, self.result(new, int(result.args[1])))  # type: ignore[arg-type]
+
+    def require_before(self, node: Node, what: str, position: Node) -> None:
+        """Raise NotFusedError unless ``node`` is computed before ``position``."""
+        if self.order[node] > self.order[position]:
+            raise NotFusedError(f"{what} is computed after {position.name}")
+
+
+def readers(node: Node) -> list[Node]:
+    """The nodes that read ``node``, in no particular order."""
+    return list(node.users)
+
+
+def describe_readers(nodes: Sequence[Node]) -> str:
+    """Name up to three nodes with their targets, and the module that each belongs to."""
+    texts = [f"{node.name} ({_module(node) or node.target})" for node in nodes[:3]]
+    return ", ".join(texts) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+
+
+def _module(node: Node) -> str:
+    from ..ge import module_path
+
+    return str(module_path(node.meta) or "")

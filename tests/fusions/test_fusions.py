@@ -1,0 +1,232 @@
+"""Fused graphs: what is fused, into which operators, within which bound of the plain function, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+from functorch.compile import make_boxed_func
+from graph_quant import fusions
+from graph_quant.fusions.apply import FUSIONS, FusionReport
+from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from support.tensors import bf16, f16, f32
+
+BF16 = torch.bfloat16
+HEADS = 2  # the dimension of a BSND tensor that stays static
+
+
+def norm(x: Tensor, weight: Tensor) -> Tensor:
+    """As transformers writes it."""
+    wide = x.to(torch.float32)
+    wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return weight * wide.to(x.dtype)
+
+
+def norm_weighted_first(x: Tensor, weight: Tensor) -> Tensor:
+    wide = x.float()
+    return (torch.rsqrt((wide * wide).mean(dim=-1, keepdim=True) + 1e-5) * wide * weight).to(x.dtype)
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = x.size(-1) // 2
+    return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+
+def rotated_chunks(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    low, high = x.chunk(2, -1)
+    return torch.cat((-high, low), -1) * sin + cos * x
+
+
+def quantised_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """A residual, a norm, and the two quantisations of gate and up."""
+    total = x + residual
+    rows = norm(total, weight).view(-1, x.size(-1))
+    return *torch_npu.npu_dynamic_quant(rows), *torch_npu.npu_dynamic_quant(rows), total
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Four heads of queries, two of keys and values, as transformers' sdpa attention."""
+    heads = (x.transpose(1, 2) for x in (query, key, value))
+    q, k, v = heads
+    q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+    k, v = (x[:, :, None].expand(-1, -1, 2, -1, -1).reshape(x.size(0), 4, *x.shape[2:]) for x in (k, v))
+    out = torch_npu.npu_fusion_attention(q, k, v, 4, "BNSD", scale=0.125)[0]
+    return out.transpose(1, 2).contiguous().view(*query.shape[:2], -1)
+
+
+def gated(x: Tensor) -> Tensor:
+    gate, up = x.chunk(2, -1)
+    return torch.nn.functional.silu(gate) * up
+
+
+def gated_rows(gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
+    shape = (2, -1, gate.size(-1))
+    inner = torch.nn.functional.silu(gate.view(shape)) * up.view(shape)
+    return torch_npu.npu_dynamic_quant(inner.view(gate.shape))
+
+
+ROPE = (f32(1, 1, 6, 64).cos(), f32(1, 1, 6, 64).sin())
+HALF_ROPE = tuple(table.to(BF16) for table in ROPE)
+# The function, its inputs, and the npu operators that are left.
+FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
+    "rms_norm": (norm, (bf16(2, 6, 32), bf16(32)), ["npu_rms_norm"]),
+    "rms_norm of float16": (norm, (f16(2, 6, 32), f16(32)), ["npu_rms_norm"]),
+    "rms_norm of float32": (norm_weighted_first, (f32(6, 32), f32(32)), ["npu_rms_norm"]),
+    "rms_norm weighted before the cast": (norm_weighted_first, (bf16(6, 32), bf16(32)), ["npu_rms_norm"]),
+    "add_rms_norm": (
+        lambda x, y, w: (norm(x + y, w), x + y), (bf16(2, 6, 32), bf16(2, 6, 32), bf16(32)), ["npu_add_rms_norm"]
+    ),
+    "add_rms_norm_dynamic_quant": (
+        quantised_norm, (bf16(2, 6, 32), bf16(2, 6, 32), bf16(32)), ["npu_add_rms_norm_dynamic_quant"]
+    ),
+    "rotary_mul": (rotated, (bf16(2, 4, 6, 64), *HALF_ROPE), ["npu_rotary_mul"]),
+    "rotary_mul of chunks": (rotated_chunks, (f16(2, 4, 6, 64), *(t.half() for t in ROPE)), ["npu_rotary_mul"]),
+    "attention": (
+        attention,
+        (bf16(2, 6, 4, 64) / 8, bf16(2, 6, 2, 64) / 8, bf16(2, 6, 2, 64), *HALF_ROPE),
+        ["npu_rotary_mul", "npu_rotary_mul", "npu_fusion_attention"],
+    ),
+    "swiglu": (gated, (bf16(6, 64),), ["npu_swiglu"]),
+    "pointwise_rows": (gated_rows, (bf16(6, 32), bf16(6, 32)), ["npu_dynamic_quant"]),
+}  # fmt: skip
+
+
+def traced(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> GraphModule:
+    graph: GraphModule = make_fx(function, tracing_mode="fake")(*inputs)
+    graph.graph.eliminate_dead_code()
+    return graph
+
+
+def npu_operators(graph: GraphModule) -> list[str]:
+    return [node.target._opname for node in graph.graph.nodes if getattr(node.target, "namespace", "") == "npu"]
+
+
+def fused(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> tuple[GraphModule, FusionReport]:
+    graph = traced(function, inputs)
+    return graph, fusions.fuse(graph)
+
+
+def fused_with_dynamic_rows(
+    function: Callable[..., Any], inputs: tuple[Tensor, ...]
+) -> tuple[Callable[..., Any], list[str], FusionReport]:
+    """The compiled function, whose first sizes are dynamic, its npu operators, and the report."""
+    seen: list[tuple[list[str], FusionReport]] = []
+
+    def compile_forward(gm: GraphModule, _: Any) -> Any:
+        gm.graph.eliminate_dead_code()
+        report = fusions.fuse(gm)
+        seen.append((npu_operators(gm), report))
+        return make_boxed_func(gm.forward)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=aot_autograd(fw_compiler=compile_forward), fullgraph=True)
+    for tensor in inputs:
+        for dim in range(tensor.dim() - 1):
+            if tensor.size(dim) > 1 and (tensor.dim() != 4 or dim != HEADS):
+                torch._dynamo.maybe_mark_dynamic(tensor, dim)
+    compiled(*inputs)
+    return compiled, *seen[0]
+
+
+def tensors(results: Any) -> list[Tensor]:
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", FUSED)
+def test_fused_graph_is_within_the_bound_of_the_function(name: str, dynamic: bool) -> None:
+    function, inputs, operators = FUSED[name]
+    inputs = tuple(tensor.npu() for tensor in inputs)
+    if dynamic:
+        graph, called, report = fused_with_dynamic_rows(function, inputs)
+    else:
+        graph, report = fused(function, inputs)
+        called = npu_operators(graph)
+    assert called == operators
+    assert report.fused
+    assert report.calls_after < report.calls_before
+    bound = max(FUSIONS[finding.fusion].bound for finding in report.fused)
+    for result, plain in zip(tensors(graph(*inputs)), tensors(function(*inputs)), strict=True):
+        assert (result.shape, result.dtype) == (plain.shape, plain.dtype)
+        difference = (result.double() - plain.double()).abs().max().item()
+        largest = 1.0 if plain.dtype == torch.int8 else bound * plain.double().abs().max().item()
+        assert difference <= largest
+
+
+def read_twice(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    y = norm(x + residual, weight)
+    return *torch_npu.npu_dynamic_quant(y), y @ y.mT
+
+
+def overwritten(x: Tensor, weight: Tensor) -> Tensor:
+    y = norm(x, weight)
+    x.add_(1)
+    return y
+
+
+# The function, its inputs, the fusion that does not apply, and the reason.
+NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = {
+    "two readers": (
+        read_twice, (bf16(6, 32), bf16(6, 32), bf16(32)), "add_rms_norm_dynamic_quant", "result is also read by"
+    ),
+    "written memory": (overwritten, (bf16(6, 32), bf16(32)), "rms_norm", "the graph writes to the memory of x_1"),
+    "weight of another size": (
+        lambda x, w: norm(x, w), (bf16(6, 32), bf16(1)), "rms_norm", "gamma"
+    ),
+    "separate linears": (
+        lambda gate, up: torch.nn.functional.silu(gate) * up, (bf16(6, 32), bf16(6, 32)), "swiglu", "merge the two"
+    ),
+    "mean over rows": (
+        lambda x, w: x * torch.rsqrt(x.pow(2).mean(0, keepdim=True) + 1e-6) * w,
+        (f32(6, 32), f32(32)), "rms_norm", "not over the last one",
+    ),
+    "thirds instead of halves": (
+        lambda x, c, s: x * c + torch.cat((-x[..., 16:], x[..., :16]), -1) * s,
+        (bf16(2, 4, 6, 48), bf16(1, 1, 6, 48), bf16(1, 1, 6, 48)), "rotary_mul", "not the halves of 48",
+    ),
+    "too wide to rotate": (
+        rotated, (bf16(1, 1, 2, 1024), bf16(1, 1, 2, 1024), bf16(1, 1, 2, 1024)), "rotary_mul", "at most 896",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_FUSED)
+def test_subgraph_that_must_stay_is_reported_with_the_reason(name: str) -> None:
+    function, inputs, fusion, reason = NOT_FUSED[name]
+    inputs = tuple(tensor.npu() for tensor in inputs)
+    plain = tensors(function(*(tensor.clone() for tensor in inputs)))
+    graph, report = fused(function, inputs)
+    assert [finding.fusion for finding in report.not_fused if reason in finding.reason] == [fusion]
+    assert f"npu_{fusion}" not in npu_operators(graph)
+    for result, expected in zip(tensors(graph(*inputs)), plain, strict=True):
+        torch.testing.assert_close(result, expected, rtol=2**-6, atol=2**-6)
+
+
+def test_selection_is_checked() -> None:
+    with pytest.raises(ValueError, match=r"GRAPH_QUANT_FUSE|graph_quant.fusions.use: must be on, off or some of"):
+        fusions.use("norms").__enter__()
+
+
+@pytest.mark.parametrize("backend", ["npu", "npugraph_ex"])
+def test_backends_fuse_what_is_selected(backend: str) -> None:
+    """The source of the fused operator is the line of the function, and without a selection nothing changes."""
+    inputs = tuple(tensor.npu() for tensor in (bf16(2, 6, 32), bf16(2, 6, 32), bf16(32)))
+    eager = quantised_norm(*inputs)
+    for selection, bound in (("off", 0), ("on", 1)):
+        torch._dynamo.reset()
+        with fusions.use(selection), fusions.collect() as reports:
+            results = torch.compile(quantised_norm, backend=backend, fullgraph=True)(*inputs)
+        assert [finding.fusion for report in reports for finding in report.fused][-1:] == (
+            ["add_rms_norm_dynamic_quant"] if bound else []
+        )
+        assert all(torch.equal(one, other) for one, other in zip(results[1:2], results[3:4], strict=True))
+        assert (
+            max((one.double() - other.double()).abs().max() for one, other in zip(results, eager, strict=True)) <= bound
+        )
