@@ -23,8 +23,8 @@ from .tiny import last_logits, reference, write
 BOUND, QUANTISED_BOUND = 0.05, 0.1
 Run = Callable[[list[str], Path, dict[str, str]], tuple[int | None, str]]
 Steps = list[dict[str, Any]]
-# Runs a mode again: its name, the folder's suffix, and the environment.
-Again = Callable[[str, str, dict[str, str]], Steps | None]
+# Runs a mode again: its name, the folder's suffix, and the environment. A run that did not end well has no steps.
+Again = Callable[[str, str, dict[str, str]], tuple[Outcome, Steps | None]]
 
 
 def outcomes(name: str, ranks: int, checkout: Path, folder: Path, run: Run) -> Iterator[Outcome]:
@@ -34,8 +34,8 @@ def outcomes(name: str, ranks: int, checkout: Path, folder: Path, run: Run) -> I
     for mode in RECIPES[name].modes:
         mode_folder = folder / mode
 
-        def again(mode: str, kind: str, environment: dict[str, str]) -> Steps | None:
-            return _steps(name, mode, ranks, checkout, folder / f"{mode}-{kind}", run, environment)[1]
+        def again(mode: str, kind: str, environment: dict[str, str]) -> tuple[Outcome, Steps | None]:
+            return _steps(name, mode, ranks, checkout, folder / f"{mode}-{kind}", run, environment)
 
         ended, steps = _steps(name, mode, ranks, checkout, mode_folder, run, {})
         label = f"{title(name, ranks)}, {mode}"
@@ -62,13 +62,26 @@ def _compare_without_intended_differences(label: str, mode: str, eager: Steps, a
     TorchAir fuses norms with quantisation, and the fused kernel rounds less. The CPU sums a column-major float32 matrix
     in another order than a row-major one, and all inputs of a GE graph are row-major.
     """
-    plain = again(mode, "plain", {"RECIPE_FUSION": "off"})
-    if plain is not None and _equal(eager, plain):
+    ended, plain = again(mode, "plain", {"RECIPE_FUSION": "off"})
+    if plain is None:
+        return _unfinished(label, "without TorchAir's fusion by patterns", ended)
+    if _equal(eager, plain):
         return Outcome(label, Verdict.PASSED, "every logit equals eager's where TorchAir fuses nothing by patterns")
-    rows, eager_rows = again(mode, "rows", {"RECIPE_ROWS": "on"}), again("eager", "rows", {"RECIPE_ROWS": "on"})
-    if rows is not None and eager_rows is not None and _equal(eager_rows, rows):
+    in_rows = []
+    for which in (mode, "eager"):
+        ended, steps = again(which, "rows", {"RECIPE_ROWS": "on"})
+        if steps is None:
+            return _unfinished(label, f"in mode {which} with float32 weights in rows", ended)
+        in_rows.append(steps)
+    if _equal(*in_rows):
         return Outcome(label, Verdict.PASSED, "every logit equals eager's where weights of float32 lie in rows in both")
     return Outcome(label, Verdict.FAILED, "logits differ from eager's")
+
+
+def _unfinished(label: str, run: str, ended: Outcome) -> Outcome:
+    """Return the outcome where the run that would explain a difference did not end well."""
+    reason = f"logits differ from eager's, and the run {run} {ended.verdict.value}: {ended.reason}"
+    return Outcome(label, ended.verdict, reason.removesuffix(": "))
 
 
 def _compare_other_operators(label: str, operators: str, steps: Steps, eager: Steps, graph: Steps | None) -> Outcome:

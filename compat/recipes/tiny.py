@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import torch
@@ -25,6 +26,9 @@ _TEMPLATE = (
     "<|im_start|>assistant\n"
 )
 _PROMPT, _NEW, _BATCH = 64, 4, 2
+# Jobs are threads of one process. transformers builds a model under torch's default dtype and generator, which belong
+# to the process: a second thread would change the weights that a seed gives.
+ONE_MODEL_AT_A_TIME = RLock()
 
 
 def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
@@ -34,7 +38,8 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
     config = {**recipe.config, **ids}
     plain = _plain(recipe, folder)
     if recipe.is_in_transformers:
-        _weights(plain, config)
+        with ONE_MODEL_AT_A_TIME:
+            _weights(plain, config)
     else:
         (folder / "config.json").write_text(json.dumps(config))
     if recipe.bits is not None:
@@ -96,13 +101,14 @@ def _plain(recipe: Recipe, folder: Path) -> Path:
 
 def reference(recipe: Recipe, folder: Path) -> nn.Module:
     """Return the transformers model in float32, with the weights in ``folder``."""
-    model: nn.Module = AutoModelForCausalLM.from_pretrained(_plain(recipe, folder), dtype=torch.float32)
+    with ONE_MODEL_AT_A_TIME:
+        model: nn.Module = AutoModelForCausalLM.from_pretrained(_plain(recipe, folder), dtype=torch.float32)
     return model.eval()
 
 
 def last_logits(model: nn.Module, prompt: list[int]) -> torch.Tensor:
     """Return the logits of the last token of a prompt."""
-    with torch.no_grad():
+    with ONE_MODEL_AT_A_TIME, torch.no_grad():
         logits: torch.Tensor = model(torch.tensor([prompt])).logits[0, -1]
     return logits
 

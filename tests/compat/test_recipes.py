@@ -2,14 +2,20 @@
 
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from compat.outcome import Verdict
+from compat.recipes import tiny
 from compat.recipes.checkpoint import quantise
+from compat.recipes.compare import outcomes
+from compat.recipes.configurations import RECIPES
 from compat.recipes.operators import named, to_markdown
 from compat.recipes.routing import Routed, RoutingMismatchError, same_routing
 
@@ -118,3 +124,37 @@ def test_the_operators_that_a_recipe_names_are_listed(tmp_path: Path) -> None:
     assert names == {"npu_swiglu", "npu_x", "custom::own"}
     table = to_markdown({"one": names, "none": ()}, {"npu_swiglu"})
     assert table.splitlines()[2:] == ["| one | 3 | `custom::own`, `npu_x` |"]
+
+
+def test_models_that_threads_write_at_once_have_the_same_weights(tmp_path: Path) -> None:
+    jobs = 4
+    started = Barrier(jobs)
+
+    def write(job: int) -> dict[str, Tensor]:
+        started.wait()
+        tiny.write(RECIPES["qwen3"], "eager", tmp_path / str(job))
+        return load_file(tmp_path / str(job) / "model.safetensors")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        first, *others = pool.map(write, range(jobs))
+    for other in others:
+        assert first.keys() == other.keys()
+        for name, weight in first.items():
+            assert weight.dtype == other[name].dtype == torch.bfloat16
+            assert torch.equal(weight, other[name]), name
+
+
+def test_a_rerun_that_ends_badly_is_reported_as_such(tmp_path: Path) -> None:
+    """A comparison that was never made must not be called a difference."""
+
+    def run(arguments: list[str], folder: Path, environment: dict[str, str]) -> tuple[int | None, str]:
+        if "RECIPE_FUSION" in environment:
+            return None, ""
+        logits = torch.full((2, 3), 2.0 if "eager" in str(folder) else 1.0)
+        step = {"tokens": torch.zeros(4, dtype=torch.int64), "ends": [2, 4], "logits": logits, "routed": []}
+        torch.save([step], f"{arguments[-1]}.0")
+        return 0, ""
+
+    by_mode = {ran.name.rpartition(", ")[2]: ran for ran in outcomes("step3p7_flash", 2, tmp_path, tmp_path, run)}
+    assert by_mode["npugraph_ex"].verdict is Verdict.TIMED_OUT
+    assert by_mode["npugraph_ex"].reason.endswith("the run without TorchAir's fusion by patterns timed out")
