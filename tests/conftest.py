@@ -51,6 +51,24 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
     return run
 
 
+@pytest.fixture
+def run_script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs a script from a file, which processes that it spawns import again."""
+
+    def run(code: str, *command: str) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "script.py"
+        path.write_text(code)
+        return subprocess.run(
+            [sys.executable, *command, str(path)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    return run
+
+
 @pytest.fixture(autouse=True)
 def _seed_by_test_name(request: pytest.FixtureRequest) -> None:
     draw_for(request.node.nodeid)

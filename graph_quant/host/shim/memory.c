@@ -1,5 +1,6 @@
 /* Device memory is host memory: allocation, release, copies, and how much there is. */
 #include "capture.h"
+#include "ipc.h"
 #include "memory_ranges.h"
 
 #include <stdio.h>
@@ -57,8 +58,10 @@ static acl_error allocate(void **pointer, size_t size, enum memory_kind kind)
             return host_fail(ACL_OUT_OF_MEMORY, "%zu bytes asked for, %zu available on this machine", size,
                              available);
     }
-    const size_t alignment = size >= LARGE ? HUGE_PAGE : ALIGNMENT;
-    if (posix_memalign(pointer, alignment, size ? size : ALIGNMENT) != 0)
+    /* Whole pages, which another process may open. */
+    const bool has_pages = kind == DEVICE_MEMORY && size >= PAGE_BYTES;
+    const size_t alignment = size >= LARGE ? HUGE_PAGE : has_pages ? PAGE_BYTES : ALIGNMENT;
+    if (posix_memalign(pointer, alignment, has_pages ? whole_pages(size) : size ? size : ALIGNMENT) != 0)
         return host_fail(ACL_OUT_OF_MEMORY, "%zu bytes could not be allocated", size);
     if (size >= LARGE)
         madvise(*pointer, size & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE); /* a hint, which may be ignored */
@@ -91,6 +94,7 @@ EXPORT acl_error aclrtMallocHostWithCfg(void **pointer, uint64_t size, void *con
 EXPORT acl_error aclrtFree(void *pointer)
 {
     remove_memory_range(pointer, DEVICE_MEMORY);
+    unshare_memory(pointer);
     free(pointer);
     return ACL_OK;
 }
