@@ -146,10 +146,11 @@ def _extend_compiler(compiler: str) -> None:
 
 
 def _patch_capture(compiler: str) -> None:
-    from .compiler_patches import recapture_for_numbers
+    from .compiler_patches import keep_marks_of_stale_outputs, recapture_for_numbers
 
     module = sys.modules[f"{compiler}._acl_concrete_graph.acl_graph"]
     recapture_for_numbers(module)
+    keep_marks_of_stale_outputs(module)
     if choose() is HOST:
         from ..host import torchair
 

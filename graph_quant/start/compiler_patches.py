@@ -13,6 +13,8 @@ from ..ge import module_path
 _MODULE_KEY = "module"  # what a dump calls the module path
 _CPU_INPUTS = "_graph_quant_cpu_inputs"  # attribute of an AclGraph: _CpuInputs by the key of the capture
 
+_KEEPS_MARKS = "_graph_quant_keeps_marks"  # attribute of an AclGraph
+
 
 def patch_example(module: ModuleType) -> None:
     """Give the pattern's example as many zero points as scales: npu_quantize refuses one for 16 scales."""
@@ -132,6 +134,38 @@ def recapture_for_numbers(module: ModuleType) -> None:
         return any(args[position].item() != number for position, number in numbers.items())
 
     graph.capture, graph.is_need_to_recapture = capture_copies, is_need_to_recapture
+
+
+def keep_marks_of_stale_outputs(module: ModuleType) -> None:
+    """Leave the marks of outputs that own memory as they are where a graph returns the outputs that are still alive.
+
+    An output whose memory went back to the pool at a later capture owns none any more. npugraph_ex marks it again when
+    its graph is replayed, and takes the mark off the outputs that do own memory: the next capture stops with
+    "Unexpected deleter function on storage", and the outputs are freed twice, which ends the process.
+    """
+    graph = module.AclGraph
+    if not hasattr(graph, "construct_outputs_based_on_ref"):
+        return
+    reconstruct = graph.reconstruct_outputs
+    based_on_alive = graph.construct_outputs_based_on_ref
+
+    def construct_outputs_based_on_ref(self: Any, graph_key: str) -> Any:
+        outputs = based_on_alive(self, graph_key)
+        vars(self)[_KEEPS_MARKS] = outputs is not None
+        return outputs
+
+    def reconstruct_outputs(self: Any, graph_key: str) -> Any:
+        vars(self)[_KEEPS_MARKS] = False
+        marked = self.stale_storages_ptr
+        outputs = reconstruct(self, graph_key)
+        if vars(self)[_KEEPS_MARKS]:
+            self.stale_storages_ptr = marked
+        return outputs
+
+    graph.construct_outputs_based_on_ref, graph.reconstruct_outputs = (
+        construct_outputs_based_on_ref,
+        reconstruct_outputs,
+    )
 
 
 def patch_recv(module: ModuleType) -> None:

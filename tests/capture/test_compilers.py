@@ -65,6 +65,20 @@ def test_operands_that_share_memory_are_not_overwritten(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
+@torch.no_grad
+def test_results_of_several_sizes_may_be_kept(backend: str) -> None:
+    """Outputs that are kept and returned again must not be freed twice by a later capture."""
+    torch._dynamo.reset()
+    model = torch.nn.Linear(4, 4).npu()
+    compiled = torch.compile(model, backend=BACKENDS[backend](), fullgraph=True, dynamic=True)
+    kept = []
+    for rows in (1, 3, 7, 3, 2, 1, 7, 5):
+        x = torch.randn(rows, 4).npu()
+        kept.append(compiled(x))
+        assert torch.equal(kept[-1], model(x))
+
+
+@pytest.mark.parametrize("backend", list(BACKENDS))
 def test_changed_number_changes_the_result(backend: str) -> None:
     """Numbers are inputs on the CPU, which TorchAir frees, writes over, and takes for constants of a captured graph."""
     torch._dynamo.reset()
