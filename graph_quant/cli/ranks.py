@@ -52,7 +52,9 @@ def _shared_environment(environment: dict[str, str], ranks: int) -> dict[str, st
         port = free.getsockname()[1]
     shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     threads = max(1, (os.cpu_count() or 1) // ranks)
-    return {"OMP_NUM_THREADS": str(threads), **environment, **{name: str(value) for name, value in shared.items()}}
+    # Gloo connects the ranks: it listens on the address of the host's name unless an interface is named.
+    defaults = {"OMP_NUM_THREADS": str(threads), "GLOO_SOCKET_IFNAME": "lo"}
+    return {**defaults, **environment, **{name: str(value) for name, value in shared.items()}}
 
 
 def _start(command: list[str], environment: dict[str, str]) -> "subprocess.Popen[str]":

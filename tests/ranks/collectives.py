@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -51,7 +52,17 @@ def refused(call: Callable[[], object], *words: str) -> None:
     assert not missing, f"{missing} not in: {error.value}"
 
 
+def listening_addresses() -> list[str]:
+    """The addresses on which this process listens, as the kernel writes them."""
+    links = [str(file.readlink()) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
+    sockets = {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:")}
+    rows = [row.split() for table in ("tcp", "tcp6") for row in Path("/proc/net", table).read_text().splitlines()[1:]]
+    listening = "0A"
+    return [row[1].partition(":")[0] for row in rows if row[3] == listening and row[9] in sockets]
+
+
 def devices() -> None:
+    assert set(listening_addresses()) == {"0100007F"}  # 127.0.0.1
     assert (torch.npu.device_count(), torch.npu.current_device()) == (RANKS, RANK)
     equal(npu(1) + 1, 2)
     other = torch.ones(2, device=f"npu:{1 - RANK}", requires_grad=True)

@@ -13,6 +13,7 @@ from ...reference.collective.process_group import set_group_resolver
 from . import all_to_all, gather_scatter, premul_sum, reductions
 from .backend import HostHccl
 from .groups import group_finder
+from .store import listen_on_loopback
 
 _library = torch.library.Library("c10d", "IMPL")
 # torch keeps only the C++ half of a backend alive.
@@ -30,6 +31,7 @@ def register() -> None:
     _patch_shutdown()
     _patch_synchronize()
     _unwrap_backends()
+    listen_on_loopback()
     premul_sum.install(_backend)
 
 
