@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _MOST_GIBIBYTES = 1 << 20  # more than any machine has
+_LIBRARY_BYTES = 1 << 30  # address space of the threads that torch starts, and of modules that are imported late
 
 _EPILOG = """\
 Inputs are named after the Data nodes of the dump. Missing ones are generated from the seed: floats, positive
@@ -92,7 +93,8 @@ def run(args: argparse.Namespace) -> int:
     with spinner("running the graph"):
         most = int(args.memory * (1 << 30))
         options = {"sizes": sizes, "engine": args.engine, "trace": args.trace, "most_bytes": most}
-        with _limit_memory(4 * most):  # inputs, results and intermediate results
+        # Inputs, results and intermediate results.
+        with _limit_memory(4 * most + _LIBRARY_BYTES):
             results = replay(dump, inputs, seed=args.seed, **options)
     if args.output is not None:
         write_tensors(results, args.output)

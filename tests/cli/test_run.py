@@ -77,6 +77,23 @@ def test_signals_reach_the_script(script) -> None:
     assert process.wait(timeout=30) == -signal.SIGTERM
 
 
+def test_an_interrupt_shows_the_lines_of_the_script(script) -> None:
+    path = script("""
+import json, os, signal
+
+def stop(value):
+    os.kill(os.getpid(), signal.SIGINT)
+
+json.dumps([object()], default=stop, indent=1)
+""")
+    done = run(path)
+    assert done.returncode == -signal.SIGINT
+    lines = done.stderr.splitlines()
+    assert [line.strip().partition(", in ")[2] for line in lines if line.startswith("  File ")] == ["<module>", "stop"]
+    assert lines[-1] == "KeyboardInterrupt"
+    assert " frames of libraries)" in lines[-2]
+
+
 def test_the_import_path_and_a_sitecustomize_of_the_users_own_are_kept(tmp_path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.seen = 'own'")
     code = "import sys; print(seen, [p for p in sys.path if 'start/site' in p])"

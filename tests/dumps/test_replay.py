@@ -165,6 +165,15 @@ def test_graphs_that_replay_cannot_run(command, tmp_path):
     assert "not a safetensors file" in error
 
 
+@pytest.mark.parametrize(("gibibytes", "code"), [("0.0001", 0), ("0.0000001", 2)])
+def test_little_memory_is_enough_for_little_tensors(run_python, gibibytes, code):
+    command = "import sys; from graph_quant.cli import main; sys.exit(main(['replay', *sys.argv[1:]]))"
+    dump = str(DATA / "upstream_group_quant_int4.txt")
+    done = run_python(command, dump, "--size", "s77=12,s75=5", "--memory", gibibytes, OMP_NUM_THREADS="2")
+    assert done.returncode == code, done.stderr
+    assert len(done.stderr.splitlines()) == (code != 0), done.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("--memory", "nan"), ("--memory", "inf"), ("--memory", "-1"), ("--seed", str(1 << 70))]
 )

@@ -67,6 +67,32 @@ def test_from_a_shell(script: Callable[[str], str], run_python: Callable[..., An
     assert done.stdout.endswith("equal: 2 results in 1 graph on the host NPU, bit for bit\n")
 
 
+SPAWNING = """
+import torch, torch_npu, torchair
+import torch.multiprocessing as mp
+
+def child(x, queue):
+    queue.put((x + 1).tolist())
+
+if __name__ == "__main__":
+    x = torch.ones(2).npu()
+    torch.compile(torch.relu, backend=torchair.get_npu_backend())(x)
+    context = mp.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(x, queue))
+    process.start()
+    process.join(120)
+    print("child", process.exitcode, queue.get(timeout=1))
+"""
+
+
+def test_processes_that_a_script_spawns_use_the_host_npu(run_script: Callable[..., Any]) -> None:
+    done = run_script(SPAWNING, "-m", "graph_quant", "verify")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("child 0 [2.0, 2.0]\n")
+    assert "equal: 1 result" in done.stdout
+
+
 def test_an_unchanged_script(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", script(UNCHANGED), "--", "--with", "arguments", "--", "--json"]) == 0
     captured = capsys.readouterr()

@@ -10,6 +10,10 @@ try:
     import graph_quant
 except (ImportError, SyntaxError):  # another Python, started by the script: graph_quant is not installed for it
     graph_quant = None  # type: ignore[assignment]
+else:
+    from graph_quant.start.interrupts import shorten_interrupts
+
+    shorten_interrupts()
 
 # The environment may have a sitecustomize of its own, which this one shadowed.
 _this = sys.modules.pop("sitecustomize")
