@@ -82,6 +82,12 @@ VARIABLES = (
         "The number of npu devices on the host.",
     ),
     Variable(
+        "GRAPH_QUANT_MEMORY",
+        "a size such as 16GiB",
+        "64GiB, or the machine's memory if that is less",
+        "The memory that each device reports. It is reserved, and the machine's is used where a program writes to it.",
+    ),
+    Variable(
         "GRAPH_QUANT_CANN",
         "a version of three digits, such as 9.0.0",
         "8.5.0",

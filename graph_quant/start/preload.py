@@ -12,6 +12,7 @@ from ..host.library import ALIASES, DIRECTORY, RUNTIME
 
 SWITCH = "GRAPH_QUANT_HOST"
 DEVICES = "GRAPH_QUANT_DEVICES"
+MEMORY = "GRAPH_QUANT_MEMORY"
 SATURATE = "INF_NAN_MODE_FORCE_DISABLE"
 _MAX_DEVICES = 64
 
@@ -72,6 +73,17 @@ def _check_devices() -> None:
         raise HostNpuError(f"{DEVICES} must be a number from 1 to {_MAX_DEVICES}, got {requested!r}")
 
 
+def _check_memory() -> None:
+    """Refuse a size of the device that the runtime does not read."""
+    requested = os.environ.get(MEMORY, "")
+    number = requested
+    for unit in ("", "KiB", "MiB", "GiB", "TiB"):
+        if unit and requested.endswith(unit):
+            number = requested[: -len(unit)]
+    if requested and not (number.isascii() and number.isdecimal() and int(number)):
+        raise HostNpuError(f"{MEMORY} must be a size such as 16GiB, in bytes, KiB, MiB, GiB or TiB, got {requested!r}")
+
+
 def _check_overflow() -> None:
     """Refuse saturation instead of infinities and NaN: torch_npu does not check whether the device has it."""
     if os.environ.get(SATURATE, "") not in ("", "0"):
@@ -80,6 +92,7 @@ def _check_overflow() -> None:
 
 def _load() -> None:
     _check_devices()
+    _check_memory()
     _check_overflow()
     # Tasks in torch_npu's queue would run out of order with what the host computes at once.
     os.environ["TASK_QUEUE_ENABLE"] = "0"

@@ -5,10 +5,12 @@ import io
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
 from graph_quant.host.alias import as_cpu, to_npu
+from graph_quant.start import preload
 
 
 def test_round_trip_between_devices() -> None:
@@ -160,6 +162,70 @@ def test_streams_events_and_memory() -> None:
     before = torch.npu.memory_allocated()
     block = torch.empty(1 << 20, dtype=torch.uint8, device="npu")
     assert torch.npu.memory_allocated() - before >= block.nbytes
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_memory_is_the_size_of_the_device_less_its_own_allocations() -> None:
+    torch.npu.empty_cache()
+    before, total = torch.npu.mem_get_info()
+    reserved = torch.npu.memory_reserved()
+    pinned = torch.zeros(1 << 20, dtype=torch.uint8).pin_memory()
+    block = torch.empty(32 << 20, dtype=torch.uint8, device="npu")
+    used = torch.npu.memory_reserved() - reserved
+    assert used >= block.nbytes
+    assert torch.npu.mem_get_info() == (before - used, total), "neither other processes nor host memory count"
+    del block, pinned
+    torch.npu.empty_cache()
+    assert torch.npu.mem_get_info() == (before, total)
+
+
+def test_zeroed_memory_is_not_committed() -> None:
+    size = torch.npu.mem_get_info()[0] * 3 // 4
+    before = resident_bytes()
+    block = torch.zeros(size, dtype=torch.int8, device="npu")
+    used = block[5 : 5 + (80 << 20)].fill_(1)
+    assert int(used[::4096].sum()) == len(used[::4096])
+    block.zero_()
+    assert not block[: 96 << 20].any()
+    used.fill_(1)
+    used[1:].zero_()
+    assert block[:8].tolist() == [0, 0, 0, 0, 0, 1, 0, 0]
+    assert not block[6 : 96 << 20].any()
+    assert resident_bytes() - before < 1 << 30
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, False])
+def test_large_tensors_are_filled_with_zeros(zero: float) -> None:
+    x = torch.full((40 << 20,), 1, dtype=torch.bfloat16, device="npu")
+    x.fill_(zero)
+    assert not x.any()
+    assert x[:2].fill_(-0.0).signbit().all()
+    assert x.fill_(-0.0)[-5:].signbit().all()
+    assert torch.zeros(5, 8 << 20, device="npu").dtype == torch.float32
+    assert x.view(2, -1).t().fill_(1).zero_().stride() == (1, 20 << 20)
+
+
+@pytest.mark.parametrize(("size", "total"), [("3GiB", 3 << 30), ("1073741824", 1 << 30)])
+def test_the_size_of_the_device_is_a_setting(run_python, size: str, total: int) -> None:
+    code = f"""import graph_quant, torch
+assert torch.npu.mem_get_info() == ({total}, {total})
+torch.empty({total} - (64 << 20), dtype=torch.int8, device="npu")
+try:
+    torch.empty({total} + 1, dtype=torch.int8, device="npu")
+except torch.OutOfMemoryError:
+    print("out of memory")"""
+    done = run_python(code, GRAPH_QUANT_MEMORY=size)
+    assert done.stdout == "out of memory\n", done.stderr
+
+
+@pytest.mark.parametrize("size", ["0", "4GB", "-1", "x", "1.5GiB"])
+def test_a_size_that_is_not_understood_is_refused(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
+    monkeypatch.setenv(preload.MEMORY, size)
+    with pytest.raises(preload.HostNpuError, match="GRAPH_QUANT_MEMORY must be a size such as 16GiB, in bytes"):
+        preload._check_memory()
 
 
 def test_allocations_do_not_leak() -> None:

@@ -7,6 +7,7 @@ import torch
 import torch_npu
 from graph_quant.host.device import missing_cpu_kernels, registry
 from torch import Tensor
+from torch_npu.op_plugin.atb import _atb_ops
 
 NUMBER_FIRST = {
     "bitwise_and": lambda x: torch.bitwise_and(2, x),
@@ -86,6 +87,13 @@ def test_operators_without_cpu_kernel_are_refused_by_name() -> None:
 def test_atb_operators_are_refused_by_name(name) -> None:
     with pytest.raises(NotImplementedError, match=f"atb::{name} cannot run on the host NPU"):
         getattr(torch_npu, name)(torch.ones(2, device="npu"))
+    with pytest.raises(NotImplementedError, match=f"atb::{name} cannot run on the host NPU"):
+        getattr(_atb_ops, name)(torch.ones(2, device="npu"))
+
+
+def test_engines_may_load_atb_early() -> None:
+    """vllm-ascend's worker imports this function by name and calls it."""
+    assert _atb_ops._register_atb_extensions() is None
 
 
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])

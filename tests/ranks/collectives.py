@@ -308,6 +308,31 @@ def under_way() -> None:
     if RANK == 0:
         dist.send(x, 1)
     equal(future.wait(), 5)
+    modes_of_the_caller()
+
+
+def modes_of_the_caller() -> None:
+    """The thread of a group works in the modes of the call: tensors of inference mode can be written only there."""
+    modes = (torch.is_inference_mode_enabled, torch.is_grad_enabled, lambda: torch.is_autocast_enabled("npu"))
+    with torch.inference_mode():
+        out, source = torch.empty(2 * LONG, device="npu"), torch.full((2 * LONG,), 5.0 + RANK, device="npu")
+        dist.all_to_all_single(out, source, async_op=True).wait()
+        assert out.unique().tolist() == [5, 6]
+        dist.all_to_all_single(out[:2], source[:2] + 1, async_op=True).wait()
+        equal(out[:2], 6, 7)
+        received = npu(0)
+        post = dist.isend(npu(RANK), 1) if RANK == 0 else dist.irecv(received, 0)
+        while not post.is_completed():
+            time.sleep(0.001)
+    for inference, grad, autocast in product((True, False), repeat=3):
+        autocasting = torch.autocast("npu", torch.bfloat16, autocast)
+        with torch.inference_mode(inference), torch.set_grad_enabled(grad), autocasting:
+            if RANK:
+                dist.recv(npu(0), 0)  # rank 0 chains to work that has not ended
+            future = dist.all_reduce(npu(1), async_op=True).get_future().then(lambda _: [mode() for mode in modes])
+            if RANK == 0:
+                dist.send(npu(0), 1)
+            assert future.wait() == [inference, grad, autocast]
 
 
 def groups() -> None:

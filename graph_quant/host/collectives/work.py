@@ -12,6 +12,8 @@ from torch import Tensor
 from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[attr-defined]
 from torch.distributed import Work
 
+from .modes import Modes
+
 # torch keeps only the C++ half of a Work alive. The Python half, which implements wait, is kept here until then.
 _not_waited_for: set[Work] = set()
 # C++ may ask a Work for its future right after it has waited for it.
@@ -25,6 +27,7 @@ class AsyncWork(Work):
         super().__init__()
         self._run: Callable[[], None] | None = run
         self._name, self._results, self._keeps = name, results, keeps
+        self._modes = Modes.current()
         self._done = Event()
         self._error: Exception | None = None
         self._ended: torch.futures.Future[Any] = torch.futures.Future()
@@ -37,15 +40,16 @@ class AsyncWork(Work):
         return self._results
 
     def perform(self) -> None:
-        """Run the collective; called in the group's thread."""
-        try:
-            if self._run is not None:
-                self._run()
-        except Exception as error:
-            self._error = error
-        self._run, self._keeps = None, ()
-        self._done.set()
-        self._ended.set_result(None)
+        """Run the collective and the callbacks of its future, in the modes of the thread that called it."""
+        with self._modes.use():
+            try:
+                if self._run is not None:
+                    self._run()
+            except Exception as error:
+                self._error = error
+            self._run, self._keeps = None, ()
+            self._done.set()
+            self._ended.set_result(None)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Return when the collective has ended; raise its error."""

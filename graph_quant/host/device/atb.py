@@ -13,7 +13,10 @@ def refuse_by_name() -> None:
 
     if _atb_ops.NNAL_EX is None:
         return
-    for module, names in ((torch_npu, _atb_ops.API_LIST), (_atb_ops.ATB_MODULE, _atb_ops.ATB_API_LIST)):
+    # Engines call it at start, to load ATB early: what exists here is registered already.
+    _atb_ops._register_atb_extensions = lambda: None
+    names_of = ((torch_npu, _atb_ops.API_LIST), (_atb_ops.ATB_MODULE, _atb_ops.ATB_API_LIST))
+    for module, names in (*names_of, (_atb_ops, (*_atb_ops.API_LIST, *_atb_ops.ATB_API_LIST))):
         for name in names:
             setattr(module, name, _call_or_refuse(name))
 

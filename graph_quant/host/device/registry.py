@@ -34,6 +34,7 @@ from . import (
     rnn,
     sparse,
     strided_inputs,
+    zeros,
 )
 from . import pow as power
 from .scalar_args import accept_numbers
@@ -57,6 +58,7 @@ WRAPPERS: tuple[Mapping[str, kernels.Wrapper], ...] = (
     linalg.WRAPPERS,
     power.WRAPPERS,
     strided_inputs.WRAPPERS,
+    zeros.WRAPPERS,
 )
 
 # Allocation, views and storage: torch_npu's own kernels need no device code.

@@ -32,7 +32,7 @@ _Noreturn void host_refuse_cxx(const char *function);
 /* Fails, by the name of the function, for a device that is not there. */
 acl_error check_device(const char *function, int64_t device);
 
-/* Bytes that the machine, or the container this runs in, has in all and has left. */
-void host_memory(size_t *available, size_t *total);
+/* The device of this thread. */
+acl_error aclrtGetDevice(int32_t *device);
 
 #endif

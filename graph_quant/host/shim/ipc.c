@@ -136,7 +136,7 @@ EXPORT acl_error aclrtIpcMemImportByKey(void **start, const char *key, uint64_t 
 static void stop_sharing(struct shared *memory)
 {
     if (memory->file < 0) {
-        remove_memory_range(memory->start, DEVICE_MEMORY);
+        remove_memory_range(memory->start, DEVICE_MEMORY, NULL);
         munmap(memory->start, memory->size);
     } else {
         /* The C library goes on to use the pages, which must not be the other process's any more. */
@@ -174,6 +174,17 @@ EXPORT acl_error aclrtIpcMemClose(const char *key)
 void unshare_memory(const void *start)
 {
     close_matching(NULL, start);
+}
+
+bool is_shared(const void *start, size_t size)
+{
+    bool found = false;
+    pthread_mutex_lock(&shared_lock);
+    for (const struct shared *memory = all_shared; memory && !found; memory = memory->next)
+        found = (const char *)start < (const char *)memory->start + memory->size &&
+                (const char *)memory->start < (const char *)start + size;
+    pthread_mutex_unlock(&shared_lock);
+    return found;
 }
 
 /* Whatever an event was recorded behind is done when the call returns, in every process: there is nothing to wait for. */

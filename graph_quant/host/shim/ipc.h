@@ -13,5 +13,7 @@ static inline size_t whole_pages(size_t size)
 
 /* Makes the memory that starts there private again, if it is shared. */
 void unshare_memory(const void *start);
+/* Whether a part of the memory is a file that another process may have opened. */
+bool is_shared(const void *start, size_t size);
 
 #endif

@@ -8,6 +8,7 @@ struct memory_range {
     const char *start;
     size_t size;
     enum memory_kind kind;
+    int32_t device;
     struct memory_range *next;
 };
 
@@ -17,16 +18,18 @@ static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
 bool add_memory_range(const void *start, size_t size, enum memory_kind kind)
 {
     struct memory_range *range = malloc(sizeof *range);
+    int32_t device = 0;
     if (!range)
         return false;
+    aclrtGetDevice(&device);
     pthread_mutex_lock(&ranges_lock);
-    *range = (struct memory_range){start, size, kind, ranges};
+    *range = (struct memory_range){start, size, kind, device, ranges};
     ranges = range;
     pthread_mutex_unlock(&ranges_lock);
     return true;
 }
 
-bool remove_memory_range(const void *start, enum memory_kind kind)
+bool remove_memory_range(const void *start, enum memory_kind kind, size_t *size)
 {
     struct memory_range *removed = NULL;
     pthread_mutex_lock(&ranges_lock);
@@ -37,8 +40,12 @@ bool remove_memory_range(const void *start, enum memory_kind kind)
             break;
         }
     pthread_mutex_unlock(&ranges_lock);
+    if (!removed)
+        return false;
+    if (size)
+        *size = removed->size;
     free(removed);
-    return removed != NULL;
+    return true;
 }
 
 enum memory_kind memory_kind_of(const void *address)
@@ -52,6 +59,30 @@ enum memory_kind memory_kind_of(const void *address)
         }
     pthread_mutex_unlock(&ranges_lock);
     return kind;
+}
+
+bool is_within_range(const void *start, size_t size, enum memory_kind kind)
+{
+    bool found = false;
+    pthread_mutex_lock(&ranges_lock);
+    for (const struct memory_range *range = ranges; range && !found; range = range->next)
+        found = range->kind == kind && (const char *)start >= range->start &&
+                (const char *)start + size <= range->start + range->size;
+    pthread_mutex_unlock(&ranges_lock);
+    return found;
+}
+
+size_t allocated_on_device(void)
+{
+    size_t bytes = 0;
+    int32_t device = 0;
+    aclrtGetDevice(&device);
+    pthread_mutex_lock(&ranges_lock);
+    for (const struct memory_range *range = ranges; range; range = range->next)
+        if (range->kind == DEVICE_MEMORY && range->device == device)
+            bytes += range->size;
+    pthread_mutex_unlock(&ranges_lock);
+    return bytes;
 }
 
 /* Registered host memory: the device reaches all host memory here, at the same address. */
@@ -81,7 +112,7 @@ EXPORT acl_error aclrtHostRegisterV2(void *start, uint64_t size, uint32_t flag)
 
 EXPORT acl_error aclrtHostUnregister(void *start)
 {
-    if (remove_memory_range(start, REGISTERED_HOST))
+    if (remove_memory_range(start, REGISTERED_HOST, NULL))
         return ACL_OK;
     return host_fail(NOT_REGISTERED, "aclrtHostUnregister: the memory has not been registered");
 }
