@@ -7,6 +7,7 @@ import gc
 import sys
 from functools import partial
 
+from . import acl_module
 from .imports import ImportActions
 from .preload import HOST, HostNpuError, choose, chosen
 
@@ -24,6 +25,7 @@ def activate() -> None:
     _actions.before("torch", _choose_runtime)
     _actions.before("torch_npu", _choose_runtime)
     _actions.install()
+    acl_module.install()
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     _actions.after("torch_npu._init.registry.registry_manager", _silence_environment_check)
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
