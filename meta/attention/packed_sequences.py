@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.masks import TREE
 from graph_quant.reference.attention.results import query_sizes
+from graph_quant.reference.attention.split_fuse import WIDEST, is_split_fuse, value_width
 
 LATENT, WIDE = 512, 192
 # The channels of a head of query and key, and of value.
 WIDTHS = ((64, 64), (128, 128), (WIDE, 128), (WIDE, WIDE))
 OF_LATENT = ("TND_NTD",)
-# torch_npu's document knows WIDTHS alone, as tilings did until November 2025. Since December (CANN 8.5 and 9) a kernel
-# of layout TND takes any width up to this, of query, key and value alike: the tiling of A2 and A3 decides.
-WIDEST, _MOST_BLOCK = 256, 512
 MODES = (0, 3, 4, TREE)
 _WIDER = (
     "; others up to 256 are for npu_fused_infer_attention_score and v2 in layout TND without rope parts, quantised "
@@ -37,9 +32,9 @@ def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
         attrs.input_layout not in OF_LATENT,
         lambda: f"query must have {LATENT} channels a head, and rope parts, in layout TND_NTD, got {width}",
     )
-    value = _value_width(operands, attrs)
-    if width == value <= WIDEST and _takes_any_width(operands, attrs):
+    if is_split_fuse(operands, attrs):
         return
+    value = value_width(operands, attrs)
     rules.require(
         (width, value) in WIDTHS,
         lambda: (
@@ -55,29 +50,3 @@ def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
             f"other layouts than TND, got {value}"
         ),
     )
-
-
-def _takes_any_width(operands: Operands, attrs: Attributes) -> bool:
-    sink = operands.learnable_sink
-    precise = attrs.inner_precise == 0 or (
-        attrs.num_heads == attrs.kv_heads and not (operands.query.dtype == torch.bfloat16 and attrs.inner_precise == 1)
-    )
-    return (
-        attrs.op.startswith("npu_fused_infer_attention_score")
-        and attrs.input_layout == "TND"
-        and operands.query_rope is None
-        and operands.quant_scale2 is None
-        and operands.pse_shift is None
-        and (sink is None or (sink.dtype == operands.query.dtype and attrs.inner_precise == 0))
-        and (operands.atten_mask is None) == (attrs.sparse_mode == MODES[0])
-        and attrs.sparse_mode != TREE
-        and precise
-        and (operands.block_table is None or (operands.key.dim() == 3 and attrs.block_size <= _MOST_BLOCK))
-    )
-
-
-def _value_width(operands: Operands, attrs: Attributes) -> Any:
-    value = operands.value
-    if operands.block_table is None or value.dim() == 4:
-        return value.size(-1)
-    return value.size(2) * value.size(4) if value.dim() == 5 else value.size(2) // attrs.kv_heads

@@ -18,6 +18,7 @@ from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.cache import kv_rmsnorm_rope_cache as reference
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 HALVES = (torch.float16, torch.bfloat16)
 LATENT, ROPE = 512, 64
@@ -186,11 +187,16 @@ def _refuse_950(rules: Rules, **dtypes: int | None) -> None:
 
 
 def _plan_first_version(rules: Rules, *values: Any) -> Plan:
-    """Check a call of the first version, which has no cache dtypes and returns the caches first."""
+    """Check a call of the first version, which has no cache dtypes and returns the caches first.
+
+    It returns the caches themselves. In a graph they are other tensors, as the schema says.
+    """
     assert kv_rmsnorm_rope_cache_v2.rules is not None
     outputs = kv_rmsnorm_rope_cache_v2.rules(rules, *values, None, None).results
     k_cache, ckv_cache = values[5:7]
-    return Plan((_like(k_cache), _like(ckv_cache), *outputs))
+    if isinstance(k_cache, FakeTensor):
+        return Plan((_like(k_cache), _like(ckv_cache), *outputs))
+    return Plan(("k_cache", "ckv_cache", *outputs))
 
 
 operator("npu_kv_rmsnorm_rope_cache", reference=reference.kv_rmsnorm_rope_cache)(

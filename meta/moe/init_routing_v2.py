@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant.destination import SCALAR_TYPES
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size, guard_or_false
 from graph_quant.reference.moe.init_routing_v2 import COUNT, CUMULATIVE, GATHER, KEY_VALUE, SCATTER
@@ -47,7 +48,7 @@ def init_routing_v2(
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.one_of("quant_mode", quant_mode, (NOT_QUANTISED, STATIC, DYNAMIC), why=" on A2 and A3")
-    rules.refuse_950(x_dtype=x_dtype)
+    _check_x_dtype(rules, x, quant_mode, x_dtype)
     _check_tokens(rules, x, expert_idx, quant_mode)
     rules.one_of("expert_tokens_num_type", expert_tokens_num_type, (CUMULATIVE, COUNT, KEY_VALUE))
     rules.one_of("row_idx_type", row_idx_type, (GATHER, SCATTER))
@@ -70,6 +71,20 @@ def init_routing_v2(
     rules.at_least("active_num", active_num, -1)
     kept: Size = pairs if active_num <= 0 else torch.sym_min(active_num, pairs)
     return Plan((Result((kept, x.size(1)), stored), row_idx, counts, Result((kept,), torch.float32)))
+
+
+def _check_x_dtype(rules: Rules, x: Tensor, quant_mode: int, x_dtype: int | None) -> None:
+    """Check the dtype that x is to be read as: its own, or any of the operator's where it is not read."""
+    if x_dtype is None:
+        return
+    dtypes = (x.dtype,) if quant_mode == NOT_QUANTISED else (*FLOATS, torch.int8)
+    numbers = [number for number, dtype in SCALAR_TYPES.items() if dtype in dtypes]
+    rules.require(
+        x_dtype in numbers,
+        lambda: (
+            f"x_dtype must be {' or '.join(map(str, dtypes))} on A2 and A3, got {SCALAR_TYPES.get(x_dtype, x_dtype)}"
+        ),
+    )
 
 
 def _check_tokens(rules: Rules, x: Tensor, expert_idx: Tensor, quant_mode: int) -> None:

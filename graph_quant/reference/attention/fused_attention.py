@@ -13,6 +13,7 @@ from .layouts import from_bnsd, to_bnsd
 from .post_quant import quantise_result
 from .results import result_dtype, value_channels
 from .sequence_attention import CachedTokens, DenseTokens, ScoreMod, TokenSource, attend
+from .split_fuse import is_split_fuse
 from .token_spans import TokenSpan
 
 _ROW_FIX = 2
@@ -32,6 +33,8 @@ def fused_attention(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tens
         if span.length == 0:
             continue
         keys, values, key_span = source.sequence(sequence)
+        if keys.tokens == 0 and is_split_fuse(operands, attrs):
+            continue  # the kernel writes the initial values, also beside a sink
         if query.size(2) > 1:
             _check_offset(operands, attrs, sequence, span.length, keys.tokens)
         arithmetic = _arithmetic(operands, attrs, span)
@@ -72,7 +75,10 @@ def _query_spans(operands: Operands, attrs: Attributes, query: Tensor) -> list[T
 def _check_packed(
     operands: Operands, attrs: Attributes, tokens: int, queries: list[TokenSpan], source: _KeyValueSource
 ) -> None:
-    """The kernel of packed sequences takes no tokens outside of them, and in mode 3 no more queries than keys."""
+    """The kernel of packed sequences takes no tokens outside of them, and in mode 3 no more queries than keys.
+
+    A sequence without keys, with which engines pad a batch, has zeros as its result and an infinite log-sum-exp.
+    """
     is_latent = operands.query_rope is not None and operands.query.size(-1) == _LATENT
     if not attrs.is_packed or is_latent or operands.key.dtype != operands.query.dtype:
         return
@@ -84,8 +90,9 @@ def _check_packed(
             where = f"{attrs.name(name)}[{len(spans) - 1}]"
             raise Refusal(f"{attrs.op}: {where} must equal {total}, the number of tokens, got {spans[-1].stop}")
     if attrs.sparse_mode == _CAUSAL:
+        takes_no_keys = is_split_fuse(operands, attrs)
         for sequence, (query, key) in enumerate(zip(queries, source.spans, strict=False)):
-            if query.length > key.length:
+            if query.length > key.length and not (takes_no_keys and key.length == 0):
                 raise Refusal(
                     f"{attrs.op}: sequence {sequence} must have a key for each query in sparse_mode 3 and layout "
                     f"{attrs.input_layout}, got {key.length} and {query.length}"

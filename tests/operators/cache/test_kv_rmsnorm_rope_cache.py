@@ -17,6 +17,20 @@ def test_first_version_writes_and_returns_its_caches() -> None:
         assert torch.equal(one, other)
     assert torch.equal(k_cache, k_new)
     assert torch.equal(ckv_cache, ckv_new)
+    assert results[0].data_ptr() == k_cache.data_ptr(), "no copy: the caches take most of a device"
+    assert results[1].data_ptr() == ckv_cache.data_ptr()
+
+
+def test_captured_first_version_returns_its_caches() -> None:
+    args = [tensor.npu() for tensor in call(index=slots(5, 17, 0))]
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        results = torch_npu.npu_kv_rmsnorm_rope_cache(*args, cache_mode="PA")
+    expected = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA")
+    graph.replay()
+    assert results[0].data_ptr() == args[5].data_ptr()
+    assert torch.equal(results[0], expected[2])
+    assert torch.equal(results[1], expected[3])
 
 
 def test_graph_sees_the_writes_of_the_second_version() -> None:

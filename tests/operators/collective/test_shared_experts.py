@@ -142,8 +142,7 @@ def run(data: AllRanks, rank: int, name: str) -> Any:
     if not case.version:
         there["expert_scales"] = weights  # ignored on A3
     dispatched = getattr(torch_npu, f"npu_moe_distribute_dispatch{case.version}")(x, ids, *group, **there)
-    if not case.shared and not case.version:
-        back["expand_scales"] = dispatched[6]
+    back["expand_scales"] = dispatched[6]  # ignored on A3; vllm-ascend hands it on whatever the chip
     rows = dispatched[0]
     if case.quantised:  # the unquantised tokens are sent back
         rows = torch.zeros(dispatched[0].shape, dtype=torch.float16)

@@ -60,6 +60,8 @@ GOOD = [
     ),
     good(OP, "no token, static", bf16(0, 16), experts(0, 8, 16), quant_mode=0, expert_num=16),
     good(OP, "transposed x", f16(16, 6).t(), E8, **COUNTS),
+    good(OP, "x_dtype of int8 rows", i8(6, 16), E8, scale=f32(6), expert_num=8, x_dtype=1),
+    good(OP, "x_dtype to be quantised", f16(6, 16), E8, expert_num=8, quant_mode=1, x_dtype=1),
 ]
 WRONG = [
     bad(OP, "x", "x of one dimension", f16(6), E8, expert_num=8),
@@ -71,7 +73,9 @@ WRONG = [
     bad(OP, "expert_idx.size(0)", "experts of fewer tokens", f16(6, 16), E8[:4], expert_num=8),
     bad(OP, "expert_idx.size(1)", "no expert", f16(6, 16), E8[:, :0], expert_num=8),
     bad(OP, "quant_mode", "quant_mode of Ascend 950", f16(6, 16), E8, expert_num=8, quant_mode=2),
-    bad(OP, "x_dtype", "x_dtype of Ascend 950", f16(6, 16), E8, expert_num=8, x_dtype=1),
+    bad(OP, "x_dtype", "x_dtype of Ascend 950", f16(6, 16), E8, expert_num=8, x_dtype=290),
+    bad(OP, "x_dtype", "int8 as float16", i8(6, 16), E8, expert_num=8, x_dtype=5),
+    bad(OP, "x_dtype", "int4 rows", f16(6, 16), E8, expert_num=8, quant_mode=1, x_dtype=285),
     bad(OP, "expert_num", "expert_num left out", f16(6, 16), E8),
     bad(OP, "expert_tokens_num_type", "count type 3", f16(6, 16), E8, expert_num=8, expert_tokens_num_type=3),
     bad(OP, "row_idx_type", "row_idx_type 2", f16(6, 16), E8, expert_num=8, row_idx_type=2),
