@@ -2,6 +2,7 @@
 #ifndef GRAPH_QUANT_IPC_H
 #define GRAPH_QUANT_IPC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { PAGE_BYTES = 4096 };
