@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from .meta import Rules as Rules
     from .meta import operator as operator
     from .meta import reference_only as reference_only
+    from .meta.definitions import define_operators as define_operators
     from .reference.checks import value_check as value_check
 
 _HOMES = {
     "converters.lowering": ("lowers",),
     "ge": ("Sizes", "kernel"),
+    "meta.definitions": ("define_operators",),
     "meta": ("Operator", "Plan", "Refusal", "Result", "Rules", "operator", "reference_only"),
     "reference.checks": ("value_check",),
 }

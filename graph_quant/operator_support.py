@@ -16,9 +16,13 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class OperatorSupport:
-    """One operator. ``missing`` are the GE nodes its converter can emit and the host has no kernel for."""
+    """One operator. ``missing`` are the GE nodes its converter can emit and the host has no kernel for.
+
+    ``defined_by`` is torch_npu, ATB, another package, or a compiled extension that a stand-in answers for.
+    """
 
     name: str
+    defined_by: str
     family: str
     eager: bool
     rules: bool
@@ -32,7 +36,10 @@ class OperatorSupport:
 
 
 def supported_operators() -> list[OperatorSupport]:
-    """Return the operators of ``torch.ops.npu`` that are lowered or run eagerly, and those of other packages."""
+    """Return the operators of ``torch.ops.npu`` that are lowered or run eagerly, and those of other packages.
+
+    Stand-ins of extensions that are not installed are loaded, and all their operators are listed.
+    """
     import torchair  # noqa: F401  (its import brings the converters in)
 
     from .converters.decompositions import DECOMPOSITIONS
@@ -40,20 +47,24 @@ def supported_operators() -> list[OperatorSupport]:
     from .dispatcher import overload
     from .host.kernels import KERNELS
     from .meta import RECORDS
+    from .start import stand_ins
 
+    stand_ins.load_absent()
     ours = lowered() | {operator.name() for operator in DECOMPOSITIONS}
     _load_upstream_converters()
     operators = []
     npu = {name for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::")}
-    for name in sorted(npu | RECORDS.names()):
+    for name in sorted(npu | RECORDS.names() | stand_ins.operators()):
         record, converter = RECORDS.get(name), getattr(overload(name), "_ge_converter", None)
-        if record is None and converter is None:
+        origin = stand_ins.origin(name)
+        if record is None and converter is None and origin is None:
             continue
         nodes = () if name in ours or converter is None else _nodes(converter)
         operators.append(
             OperatorSupport(
                 name,
-                _family(record),
+                origin or _package(name, record),
+                origin or _family(record),
                 record is not None and record.reference is not None,
                 record is not None and record.rules is not None,
                 _lowered_by(name, ours, record, converter),
@@ -72,6 +83,13 @@ def _lowered_by(name: str, ours: set[str], record: Any, converter: Any) -> str:
     if name in ours:
         return _module(record).partition(".")[0] or "graph_quant"
     return "TorchAir" if converter is not None else ""
+
+
+def _package(name: str, record: Any) -> str:
+    """Return the package that defines an operator which no stand-in defines."""
+    namespace = name.partition("::")[0]
+    known = {"npu": "torch_npu", "atb": "ATB"}
+    return known.get(namespace) or _module(record).partition(".")[0] or namespace
 
 
 def _load_upstream_converters() -> None:

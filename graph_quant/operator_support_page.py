@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
 import torch
 
 from .modes import try_modes
 from .operator_support import OperatorSupport, supported_operators
+from .start import stand_ins
 
 _HEAD = """# Operator support
 
 Written by `graph-quant operators --page` from what is registered. *Eager* is a call on `npu` tensors,
 *graph* a compiled one that the host runs, *rules* whether wrong calls are refused when they are traced.
+"""
+_EXTENSIONS = """\
+Where an extension is not installed, a [stand-in](extensions.md) defines its operators. They run eagerly, captured and
+in `npugraph_ex`; those without a reference are refused by name.
 """
 _REST = "operators that run in graphs, with upstream's own inference"
 
@@ -28,7 +33,8 @@ def page() -> Iterator[str]:
 
 
 def _operators() -> Iterator[str]:
-    operators = supported_operators()
+    listed = supported_operators()
+    operators = [operator for operator in listed if stand_ins.origin(operator.name) is None]
     families: dict[str, list[OperatorSupport]] = defaultdict(list)
     for operator in operators:
         if operator.eager or operator.graph:
@@ -52,6 +58,27 @@ def _operators() -> Iterator[str]:
     yield "### in neither way"
     yield ""
     yield from wrap("A call is refused by name: " + ", ".join(map(_name, neither)) + ".", 120)
+    yield from _extensions([operator for operator in listed if operator not in operators])
+
+
+def _extensions(operators: Iterable[OperatorSupport]) -> Iterator[str]:
+    by_extension: dict[str, list[OperatorSupport]] = defaultdict(list)
+    for operator in operators:
+        by_extension[operator.defined_by].append(operator)
+    yield ""
+    yield "## Operators of compiled extensions"
+    yield ""
+    yield from _EXTENSIONS.splitlines()
+    for extension in sorted(by_extension):
+        eager = [operator for operator in by_extension[extension] if operator.eager]
+        rest = [operator for operator in by_extension[extension] if not operator.eager]
+        yield ""
+        yield f"### {extension}: {len(eager)} of {len(eager) + len(rest)}"
+        yield ""
+        yield from wrap("Run: " + ", ".join(map(_name, eager)) + ".", 120, break_on_hyphens=False)
+        if rest:
+            yield ""
+            yield from wrap("Refused: " + ", ".join(map(_name, rest)) + ".", 120, break_on_hyphens=False)
 
 
 def _modes() -> Iterator[str]:

@@ -5,7 +5,7 @@ Only the names of the operators are registered; a record is loaded when its oper
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -24,7 +24,12 @@ def register() -> None:
     if _libraries:
         return
     load()
-    names = sorted(installed_records())
+    register_names(installed_records())
+
+
+def register_names(operators: Collection[str]) -> None:
+    """Register the records of these operators with the dispatcher."""
+    names = sorted(operators)
     libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
     for name in names:
         library, record = libraries[name.partition("::")[0]], RECORDS.get_loaded(name)

@@ -13,8 +13,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         "operators",
         help="list the operators: which run eagerly here, which in graphs, and which have their calls checked",
         description="Lists the operators of torch.ops.npu that TorchAir or graph_quant lowers, or that run eagerly "
-        "here, and the operators of other packages, as they are registered. GE nodes without a kernel on the host "
-        "are named.",
+        "here, and the operators of other packages and of compiled extensions that are not installed, as they are "
+        "registered. GE nodes without a kernel on the host are named.",
     )
     parser.add_argument("name", nargs="?", default="", help="only operators whose name contains this")
     parser.add_argument("--json", action="store_true", help="print them as JSON")
@@ -45,12 +45,13 @@ def run(options: argparse.Namespace) -> int:
         rows = [{**vars(operator), "graph": operator.graph} for operator in chosen]
         print(json.dumps(rows, indent=2))
         return 0 if chosen else 1
-    print(f"{'operator':52} {'eager':6} {'graph':6} {'rules':6} lowered by")
+    print(f"{'operator':52} {'eager':6} {'graph':6} {'rules':6} {'defined by':26} lowered by")
     for operator in chosen:
         marks = ("yes" if mark else "-" for mark in (operator.eager, operator.graph, operator.rules))
         lacks = f"  (no kernel: {', '.join(operator.missing)})" if operator.missing else ""
         name = operator.name.removeprefix("npu::")
-        print(f"{name:52} " + "".join(f"{mark:7}" for mark in marks) + operator.lowered_by + lacks)
+        row = f"{name:52} " + "".join(f"{mark:7}" for mark in marks) + f"{operator.defined_by:27}"
+        print((row + operator.lowered_by + lacks).rstrip())
     print(
         f"{len(chosen)} operators: {sum(operator.eager for operator in chosen)} eager, "
         f"{sum(operator.graph for operator in chosen)} in graphs, "

@@ -103,6 +103,9 @@ def _register() -> None:
 
         device.register_records()
         collectives.register()
+        from . import stand_ins
+
+        stand_ins.install()
 
 
 def _patch_pattern(compiler: str) -> None:

@@ -20,7 +20,7 @@ LAYERS = [
     {"scripts"},
     {"private_apis", "modes", "aten"},
     {"start", "dumps", "upstream", "extension"},
-    {"fusions", "host", "converters", "nn", "passes"},
+    {"fusions", "host", "converters", "nn", "passes", "extensions"},
     {"meta"},
     {"reference"},
     {"quant_params", "int4", "chip"},

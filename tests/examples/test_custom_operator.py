@@ -36,4 +36,5 @@ def test_its_own_tests_pass(installed: Path) -> None:
 
 def test_the_operators_command_lists_it(installed: Path) -> None:
     done = run(installed, "-m", "graph_quant", "operators", "row_quant")
-    assert done.stdout.splitlines()[1].split() == ["custom_operator::row_quant", "yes", "yes", "yes", "custom_operator"]
+    package = "custom_operator"
+    assert done.stdout.splitlines()[1].split() == [f"{package}::row_quant", "yes", "yes", "yes", package, package]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -23,19 +23,32 @@ def register_records() -> None:
     if _libraries:
         return
     names = installed_records()
-    namespaces = {"npu", *(name.partition("::")[0] for name in names)}
+    library = _register_kernels(names)["npu"]
+    formats.register(library)
+    for name in ("npu_dtype_cast_backward", "_npu_dtype_cast_backward"):
+        for key in ("AutogradPrivateUse1", "AutogradCPU"):
+            library.impl(name, cast_gradient(f"npu::{name}"), key)
+    _refuse_missing_gradients(library, {name for name in names if name.startswith("npu::")})
+
+
+def register_names(names: Collection[str]) -> None:
+    """Register the references of operators that a package defines later, as kernels of npu tensors."""
+    libraries = _register_kernels(set(names))
+    if "npu" in libraries:
+        _refuse_missing_gradients(libraries["npu"], {name for name in names if name.startswith("npu::")})
+
+
+def _register_kernels(names: set[str]) -> dict[str, torch.library.Library]:
+    """Register kernels; return the libraries, by namespace, that keep them registered."""
+    namespaces = {name.partition("::")[0] for name in names}
     libraries = {namespace: torch.library.Library(namespace, "IMPL") for namespace in namespaces}
     for name in names:
         record = RECORDS.get_loaded(name)
         if record is None or record.reference is not None:
             library = libraries[name.partition("::")[0]]
             library.impl(name, with_device_guard(name, kernel_for(name)), "PrivateUse1", allow_override=True)
-    formats.register(libraries["npu"])
-    for name in ("npu_dtype_cast_backward", "_npu_dtype_cast_backward"):
-        for key in ("AutogradPrivateUse1", "AutogradCPU"):
-            libraries["npu"].impl(name, cast_gradient(f"npu::{name}"), key)
-    _refuse_missing_gradients(libraries["npu"], {name for name in names if name.startswith("npu::")})
     _libraries.extend(libraries.values())
+    return libraries
 
 
 def _refuse_missing_gradients(library: torch.library.Library, names: set[str]) -> None:

@@ -49,7 +49,7 @@ def gelu_erf(values: Tensor, low: float, high: float) -> Tensor:
     return values / (1.0 + exp_float32((exponent + _ERF_CONSTANT) * limited))
 
 
-EVEN_ODD = 1
+EVEN_ODD, CLAMPED = 1, 2
 
 
 def apply_swiglu(values: Tensor, activate_left: bool, mode: int, limit: float, alpha: float, bias: float) -> Tensor:

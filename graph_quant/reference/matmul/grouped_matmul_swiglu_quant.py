@@ -15,7 +15,7 @@ import dataclasses
 import torch
 from graph_quant import int4, quant_params
 from graph_quant.destination import INT8
-from graph_quant.reference.activation.activation_functions import apply_swiglu
+from graph_quant.reference.activation.activation_functions import CLAMPED, apply_swiglu
 from graph_quant.reference.grouping import spans
 from graph_quant.reference.matmul.grouped_products import Weight, split_product, sum_over_groups
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
@@ -42,8 +42,13 @@ def swiglu_of_products(
     group_list_type: int,
     assist: Tensor | None,
     smooth_scale: Tensor | None,
+    limit: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """The quantised rows and their scales. int4 is packed in int32; from GE nodes it is one int4 per element."""
+    """The quantised rows and their scales. int4 is packed in int32; from GE nodes it is one int4 per element.
+
+    A ``limit`` above 0, which only kernels of extensions have, bounds the gate's argument from above, and the other
+    half from above and below.
+    """
     y, scale = _infer(op, x, weight, weight_scale)
     y.zero_()
     scale.zero_()
@@ -58,7 +63,7 @@ def swiglu_of_products(
             values = sum_over_groups(rows, chosen.integers, chosen) * tokens
         else:
             values = int8_matmul(rows, chosen.integers).float() * tokens * weight_scale[span.weight].float()
-        gate = apply_swiglu(values, True, 0, 0.0, 0.0, 0.0)
+        gate = apply_swiglu(values, True, CLAMPED if limit > 0 else 0, limit, 1.0, 0.0)
         if smooth_scale is not None:
             gate = gate * smooth_scale[span.weight]
         y[span.as_slice], scale[span.as_slice] = _quantised(gate, is_a4w4)

@@ -169,6 +169,7 @@ def stated(
     kind: int,
     assist: Any,
     smooth: Any,
+    limit: float = 0.0,
 ) -> list[Any]:
     half = s.size(-1) // 2
     y, scales, start = np.zeros((len(x), half), np.int8), np.zeros(len(x), np.float32), 0
@@ -184,6 +185,8 @@ def stated(
         else:
             v = (rows @ right).astype(np.float32) * tokens * numbers(s[expert])
         a, b = v[:, :half], v[:, half:]
+        if limit > 0:
+            a, b = np.minimum(a, np.float32(limit)), np.clip(b, -np.float32(limit), np.float32(limit))
         with np.errstate(all="ignore"):
             gate = b * (a / (np.float32(1) + exp(-a)))
             gate = gate if smooth is None else gate * smooth[expert].numpy()

@@ -1,0 +1,19 @@
+"""Stand-in for ``vllm_ascend.vllm_ascend_C``, the operators ``torch.ops._C_ascend`` of vllm-ascend.
+
+vllm-ascend installs without its compiled half by ``COMPILE_CUSTOM_KERNELS=0``. The module of the extension also has
+functions of its allocator for sleep mode; they are not here, so that vllm-ascend turns sleep mode off.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graph_quant.meta.definitions import define_operators
+
+__all__: list[str] = []
+
+define_operators(Path(__file__).with_name("schemas.txt"))
+
+# isort: split
+# Records of operators that are defined by now.
+from graph_quant.extensions.vllm_ascend import experts, norms, routing  # noqa: E402, F401
