@@ -16,4 +16,13 @@ define_operators(Path(__file__).with_name("schemas.txt"))
 
 # isort: split
 # Records of operators that are defined by now.
-from graph_quant.extensions.vllm_ascend import experts, norms, routing  # noqa: E402, F401
+from graph_quant.extensions.vllm_ascend import (  # noqa: E402
+    convolution,  # noqa: F401
+    delta_rule,  # noqa: F401
+    experts,  # noqa: F401
+    lora,  # noqa: F401
+    matmul,  # noqa: F401
+    norms,  # noqa: F401
+    routing,  # noqa: F401
+    sparse_attention,  # noqa: F401
+)

@@ -23,7 +23,7 @@ OP, CHUNK_OP = "npu_recurrent_gated_delta_rule", "npu_chunk_gated_delta_rule"
 MOST_TOKENS = 8
 
 
-class _Recurrence:
+class Recurrence:
     """The tokens of a call in float32, and the update of a state by one token."""
 
     def __init__(
@@ -85,7 +85,7 @@ def recurrent_gated_delta_rule_functional(
     gk: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The results, and a copy of the states that holds the state after each token."""
-    steps = _Recurrence(query, key, value, beta, scale, g, gk)
+    steps = Recurrence(query, key, value, beta, scale, g, gk)
     state_indices = checked_index(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
     out, kept, start = torch.empty(value.shape), state.clone(), 0
     for sequence, length in enumerate(_checked_lengths(OP, actual_seq_lengths, value.size(0), MOST_TOKENS)):
@@ -124,7 +124,7 @@ def chunk_gated_delta_rule(
     g: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The results, and the state after the last token of each sequence."""
-    steps = _Recurrence(query, key, value, beta, scale, g, None)
+    steps = Recurrence(query, key, value, beta, scale, g, None)
     out, last, start = torch.empty(value.shape), torch.empty_like(initial_state), 0
     for sequence, length in enumerate(_checked_lengths(CHUNK_OP, actual_seq_lengths, value.size(0), value.size(0))):
         current = initial_state[sequence].float()
