@@ -9,6 +9,7 @@ from graph_quant.dispatcher import overload
 from graph_quant.start import stand_ins
 
 from extensions.vllm_ascend import (
+    caches,
     convolution,
     delta_rule,
     experts,
@@ -17,6 +18,7 @@ from extensions.vllm_ascend import (
     norms,
     routing,
     sparse_attention,
+    speculation,
 )
 from support.arrays import numbers
 from support.extension_calls import Case, Wrong
@@ -31,6 +33,8 @@ EXTENSIONS = {
         convolution,
         matmul,
         sparse_attention,
+        caches,
+        speculation,
     )
 }
 VALID = [case for tables in EXTENSIONS.values() for table in tables for case in table.VALID]
@@ -102,7 +106,14 @@ def test_every_record_has_calls() -> None:
 
     tested = {case.op for case in VALID}
     records = {name for name in RECORDS.names() if stand_ins.origin(name) in EXTENSIONS}
-    assert records - tested == set()
+    assert records - tested == {"_C_ascend::swap_blocks_batch"}  # by address: below
+
+
+def test_swap_blocks_batch_copies_by_address() -> None:
+    source, target = torch.arange(16, dtype=torch.int32).npu(), torch.zeros(16, dtype=torch.int32)
+    addresses = torch.tensor([source.data_ptr() + 16, source.data_ptr()]), torch.tensor([target.data_ptr() + 32] * 2)
+    torch.ops._C_ascend.swap_blocks_batch(addresses[0], addresses[1] - torch.tensor([0, 32]), torch.tensor([8, 12]), 1)
+    assert target.tolist() == [0, 1, 2, 0, 0, 0, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0]
 
 
 def is_honest(case: Case) -> bool:

@@ -17,6 +17,7 @@ define_operators(Path(__file__).with_name("schemas.txt"))
 # isort: split
 # Records of operators that are defined by now.
 from graph_quant.extensions.vllm_ascend import (  # noqa: E402
+    caches,  # noqa: F401
     convolution,  # noqa: F401
     delta_rule,  # noqa: F401
     experts,  # noqa: F401
@@ -25,4 +26,5 @@ from graph_quant.extensions.vllm_ascend import (  # noqa: E402
     norms,  # noqa: F401
     routing,  # noqa: F401
     sparse_attention,  # noqa: F401
+    speculation,  # noqa: F401
 )
