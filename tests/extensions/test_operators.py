@@ -8,6 +8,8 @@ import torch
 from graph_quant.dispatcher import overload
 from graph_quant.start import stand_ins
 
+from extensions.cann_recipes import operators as recipes
+from extensions.sgl_kernel_npu import operators as sglang
 from extensions.vllm_ascend import (
     caches,
     convolution,
@@ -35,7 +37,9 @@ EXTENSIONS = {
         sparse_attention,
         caches,
         speculation,
-    )
+    ),
+    "libsgl_kernel_npu.so": (sglang,),
+    "custom_ops.custom_ops_lib": (recipes,),
 }
 VALID = [case for tables in EXTENSIONS.values() for table in tables for case in table.VALID]
 WRONG = [case for tables in EXTENSIONS.values() for table in tables for case in table.WRONG]
