@@ -197,7 +197,7 @@ def _skip_in_dynamo() -> None:
     from ..releases.alternatives import inline_when_called
 
     rules = vars(sys.modules["torch._dynamo.trace_rules"])
-    for package in ("host", "meta", "reference", "releases"):
+    for package in ("host", "meta", "reference", "releases", "extensions"):
         rules["add"](f"graph_quant.{package}")
         inline_when_called(rules, rules["SKIP_DIRS"][-1])
 

@@ -12,6 +12,7 @@ from extensions.cann_recipes import operators as recipes
 from extensions.sgl_kernel_npu import operators as sglang
 from extensions.vllm_ascend import (
     caches,
+    chunked_delta_rule,
     convolution,
     delta_rule,
     experts,
@@ -37,6 +38,7 @@ EXTENSIONS = {
         sparse_attention,
         caches,
         speculation,
+        chunked_delta_rule,
     ),
     "libsgl_kernel_npu.so": (sglang,),
     "custom_ops.custom_ops_lib": (recipes,),

@@ -18,6 +18,7 @@ define_operators(Path(__file__).with_name("schemas.txt"))
 # Records of operators that are defined by now.
 from graph_quant.extensions.vllm_ascend import (  # noqa: E402
     caches,  # noqa: F401
+    chunked_delta_rule,  # noqa: F401
     convolution,  # noqa: F401
     delta_rule,  # noqa: F401
     experts,  # noqa: F401
