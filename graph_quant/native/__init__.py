@@ -1,11 +1,13 @@
 """Native kernels, available where they were built and the processor has the instructions."""
 
 from .attention import HiddenKeys, attend, can_attend
+from .half import CAN_MULTIPLY_HALVES, half_product
 from .int8 import IS_SUPPORTED, can_multiply_int8, int8_product
 from .library import PATH as LIBRARY
 from .quant import can_quantise_rows, quantise_rows
 
 __all__ = (
+    "CAN_MULTIPLY_HALVES",
     "IS_SUPPORTED",
     "LIBRARY",
     "HiddenKeys",
@@ -13,6 +15,7 @@ __all__ = (
     "can_attend",
     "can_multiply_int8",
     "can_quantise_rows",
+    "half_product",
     "int8_product",
     "quantise_rows",
 )  # fmt: skip

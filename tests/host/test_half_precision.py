@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 import torchair
-from graph_quant.reference.half_precision import MAX_HALF_PRODUCT
+from graph_quant.host.engine import use
+from graph_quant.reference.half_products import MAX_HALF_PRODUCT
 from torch import Tensor
 from torch.nn.functional import linear
 
@@ -81,3 +82,58 @@ def test_gradient_of_repeat_interleave_is_rounded_once(dtype: torch.dtype) -> No
     sums = [part.double().sum() for part in grad.split(repeats.tolist())]
     assert x.grad is not None
     torch.testing.assert_close(x.grad.cpu(), torch.stack(sums).to(dtype), rtol=torch.finfo(dtype).eps, atol=0)
+
+
+def _layouts(x: Tensor) -> list[Tensor]:
+    """The same matrix row-major, column-major and as a part of a wider one."""
+    return [x, x.t().contiguous().t(), torch.cat([x, x], 1)[:, : x.size(1)]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("width", [48, WIDTH])
+def test_every_form_has_the_bits_of_mm(width: int, dtype: torch.dtype) -> None:
+    """Functional, out= and in-place, of any strides, batched, and captured."""
+    sizes = (width, width), (width, width), (width,)
+    x, w, b = (torch.randn(size, device="npu").to(dtype) for size in sizes)
+    product, total = torch.mm(x, w), torch.addmm(b, x, w)
+    for one, other in zip(_layouts(x), _layouts(w), strict=True):
+        assert torch.equal(one @ other, product)
+        assert torch.equal(linear(one, other.t(), b), total)
+        assert torch.equal(torch.bmm(one[None], other[None], out=torch.empty_like(x[None]))[0], product)
+        assert torch.equal(torch.addmm(b, one, other, out=torch.empty_like(x).t()), total)
+    overlapping = x.clone()
+    assert torch.equal(torch.mm(overlapping, w, out=overlapping), product)
+    assert torch.equal(torch.mm(x, w, out=torch.empty(0, dtype=dtype, device="npu")), product)
+    assert torch.equal(x.clone().addmm_(x, w), product + x)
+    graph = torch.npu.NPUGraph()
+    into, again = torch.empty_like(x), x.clone()
+    with torch.npu.graph(graph):
+        results = [x @ w, linear(x, w.t(), b), torch.bmm(x[None], w.t().contiguous().t()[None])[0]]
+        results += [torch.mm(x, w, out=into), torch.mm(again, w, out=again)]
+    again.copy_(x)
+    graph.replay()
+    for result, expected in zip(results, (product, total, product, product, product), strict=True):
+        assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_compiled_products_of_any_strides_are_bitwise_equal(dtype: torch.dtype) -> None:
+    x, w, b = (torch.randn(size).to(dtype).npu() for size in ((9, 70), (70, 70), (70,)))
+
+    def products(x: Tensor, w: Tensor, b: Tensor) -> list[Tensor]:
+        layouts = _layouts(w)
+        return [f(x, matrix, b) for f in (CASES["mm"], CASES["linear with bias"], CASES["bmm"]) for matrix in layouts]
+
+    torch._dynamo.reset()
+    with use("inductor"):
+        compiled = torch.compile(products, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
+        results = compiled(x, w, b)
+    for result, expected in zip(results, products(x, w, b), strict=True):
+        assert torch.equal(result, expected)
+
+
+def test_wrong_sizes_are_refused() -> None:
+    x = torch.randn(3, 4).half().npu()
+    for call in (lambda: x @ x, lambda: torch.addmm(x[0, :3], x, x.t()[:, :2]), lambda: torch.bmm(x[None], x.t())):
+        with pytest.raises(RuntimeError, match=r"size|shape|3D"):
+            call()

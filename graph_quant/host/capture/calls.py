@@ -40,20 +40,32 @@ class Call:
 
     def step(self, new_results: list[NewResult]) -> Step:
         """Return the function that makes the call and writes its results into the tensors of the capture."""
-        from ..device import find_float32_product, find_matching_out
+        from ..device import find_matching_out, find_product
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in new_results]
         if is_random(self.op):
             return _into(self._random_call(), targets)
-        if (product := find_float32_product(name, self.args)) is not None:
-            return _into(self._prepared(product), targets)
+        if (product := find_product(name.removesuffix(".out"), self.args)) is not None:
+            return self._product(product, targets)
         # An operator may set the conjugate bit of a complex result.
         is_plain = len(targets) == 1 and not targets[0][0] and not targets[0][1].is_complex()
         if is_plain and (out := find_matching_out(self.op)) is not None:
             out_name = next(argument.name for argument in out._schema.arguments if argument.is_out)
             return partial(out._op, *self.args, **self.kwargs, **{out_name: targets[0][1]})
         return _into(self._prepared(self.op._op), targets)
+
+    def _product(self, compute: Callable[..., Any], targets: list[tuple[tuple[int, ...], Tensor]]) -> Step:
+        """Return the product of matrices, which is written into its target; one with ``out=`` may overlap operands."""
+        if targets:
+            return partial(compute, *self.args, **self.kwargs, out=targets[0][1])
+        kwargs = dict(self.kwargs)
+        out = kwargs.pop("out")
+
+        def write() -> None:
+            out.copy_(compute(*self.args, **kwargs))
+
+        return write
 
     def _prepared(self, compute: Callable[..., Any]) -> Callable[[], Any]:
         return partial(compute, *self.args, **self.kwargs)

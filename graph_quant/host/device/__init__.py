@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .gradients import NO_GRADIENT as NO_GRADIENT
     from .gradients import missing_gradient_error as missing_gradient_error
     from .kernels import allows_mixed_devices as allows_mixed_devices
-    from .matmul import find_float32_product as find_float32_product
+    from .matmul import find_product as find_product
     from .operators import register_names as register_names
     from .operators import register_records as register_records
     from .registry import find_matching_out as find_matching_out
@@ -27,7 +27,7 @@ _EXPORTS = {
     "gradients": ("NO_GRADIENT", "missing_gradient_error"),
     "kernels": ("allows_mixed_devices",),
     "operators": ("register_names", "register_records"),
-    "matmul": ("find_float32_product",),
+    "matmul": ("find_product",),
     "registry": ("find_matching_out", "register"),
     "rng": ("cpu_generator", "default_generator"),
 }

@@ -1,4 +1,6 @@
-"""Matrix products on npu tensors: large products in half precision, and products of two dtypes, use float32."""
+"""Matrix products on npu tensors as graphs compute them: half precision and operands of two dtypes."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,28 +9,42 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ...reference import composed
+from ...reference import composed, half_products
 from ...reference.composed import scale_and_add
-from ...reference.half_precision import HALF_DTYPES, is_large_half_product
-from ..alias import as_cpu, to_npu
+from ...reference.half_precision import HALF_DTYPES
+from ..alias import NPU, as_cpu, kept_alias, to_npu
 from .kernels import Kernel
 
 
-def _mm(x1: Tensor, x2: Tensor) -> Tensor:
-    return _product(x1, x2).to(x1.dtype)
+def _mm(x1: Tensor, x2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Multiply CPU matrices, or batches of them."""
+    if not half_products.can_multiply(x1, x2):
+        return _into(half_products.multiply(x1, x2, dtype=x1.dtype), out)
+    out = x1.new_empty((*x1.shape[:-1], x2.size(-1))) if out is None else out
+    half_products.multiply_into(x1, x2, out)
+    return out
 
 
-def _addmm(x: Tensor, x1: Tensor, x2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def _addmm(
+    x: Tensor, x1: Tensor, x2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor | None = None
+) -> Tensor:
     if (beta, alpha) != (1, 1):
-        return scale_and_add(x, _mm(x1, x2), beta, alpha)
-    return _mm(x1, x2) + x if _is_added_after_rounding(x) else (_product(x1, x2) + x).to(x1.dtype)
+        return _into(scale_and_add(x, _mm(x1, x2), beta, alpha), out)
+    if _is_added_after_rounding(x):
+        return _into(_mm(x1, x2) + x, out)
+    if not half_products.can_multiply(x1, x2):
+        return _into(half_products.multiply(x1, x2, x, x1.dtype), out)
+    out = x1.new_empty((x1.size(0), x2.size(1))) if out is None else out
+    half_products.multiply_into(x1, x2, out, x.float().expand(x2.size(1)).contiguous())
+    return out
 
 
-def _product(x1: Tensor, x2: Tensor) -> Tensor:
-    return torch.matmul(x1.float(), x2.float())
+def _into(result: Tensor, out: Tensor | None) -> Tensor:
+    return result if out is None else out.copy_(result)
 
 
-_FLOAT32_PRODUCTS: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm}
+_PRODUCTS: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm}
+_RANKS = {"aten::mm": 2, "aten::bmm": 3, "aten::addmm": 2}
 
 
 GROUPED = "aten::_grouped_mm"
@@ -40,14 +56,31 @@ _MIXED_DTYPES = "aten::mm"
 _FLOATS = {torch.float32, *HALF_DTYPES}
 
 
-def find_float32_product(name: str, args: Sequence[Any]) -> Kernel | None:
-    """Return the function that computes a call of ``name`` in float32; None where that is not needed."""
-    compute = _FLOAT32_PRODUCTS.get(name)
-    if compute is None or len(args) < 2:
+def find_product(name: str, args: Sequence[Any]) -> Kernel | None:
+    """Return the function that computes a call of ``name`` on CPU tensors as graphs do; None if the CPU kernel does.
+
+    It takes the arguments of the call, and an ``out`` of the result's shape, which overlaps no operand.
+    """
+    compute = _PRODUCTS.get(name)
+    if compute is None or len(args) < 2 or not _have_matching_sizes(name, args):
         return None
     x1, x2 = args[-2:]
     mixed = name == _MIXED_DTYPES and x1.dtype != x2.dtype and {x1.dtype, x2.dtype} <= _FLOATS
-    return compute if mixed or is_large_half_product(x1, x2) else None
+    is_half = x1.dtype == x2.dtype and x1.dtype in HALF_DTYPES
+    is_native = is_half and not half_products.STRIDES_AFFECT_BITS
+    return compute if mixed or is_native or half_products.is_large_half_product(x1, x2) else None
+
+
+def _have_matching_sizes(name: str, args: Sequence[Any]) -> bool:
+    """Whether sizes are right; the CPU kernel refuses wrong ones, and dtypes that differ."""
+    *added, x1, x2 = args
+    rank = _RANKS[name]
+    if x1.dim() != rank or x2.dim() != rank or x1.size(-1) != x2.size(-2) or x1.shape[:-2] != x2.shape[:-2]:
+        return False
+    if not added:
+        return True
+    sizes = zip(added[0].shape[::-1], (x2.size(1), x1.size(0)), strict=False)
+    return added[0].dtype == x1.dtype and added[0].dim() <= rank and all(size in (1, full) for size, full in sizes)
 
 
 def _is_added_after_rounding(x: Tensor) -> bool:
@@ -59,14 +92,34 @@ def _mm_wrapper(op: OpOverload, kernel: Kernel) -> Kernel:
     name = op.name()
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        compute = find_float32_product(name, args)
-        if compute is not None:
-            return to_npu(compute(*map(as_cpu, args), **kwargs))
+        compute = find_product(name, args)
+        if compute is not None and not any(x.is_cpu for x in args):
+            x1, x2 = args[-2:]
+            out = torch.empty((*x1.shape[:-1], x2.size(-1)), dtype=x1.dtype, device=NPU)
+            compute(*map(kept_alias, args), **kwargs, out=kept_alias(out))
+            return out
         if name == "aten::addmm" and (kwargs.get("beta", 1), kwargs.get("alpha", 1)) != (1, 1):
             return composed.addmm(*args, **kwargs)
         if name == "aten::addmm" and _is_added_after_rounding(args[0]):
             return torch.mm(*args[1:3]) + args[0]
         return kernel(*args, **kwargs)
+
+    return wrapper
+
+
+def _mm_out_wrapper(op: OpOverload, kernel: Kernel) -> Kernel:
+    """Write what the functional form returns; ``kernel`` resizes and checks ``out``."""
+    name = op.name().removesuffix(".out")
+
+    def wrapper(*args: Any, out: Tensor, **kwargs: Any) -> Any:
+        compute = find_product(name, args)
+        if compute is None or any(x.is_cpu for x in (*args, out)):
+            return kernel(*args, out=out, **kwargs)
+        result = compute(*map(as_cpu, args), **kwargs)
+        if out.dtype != result.dtype or out.size() != result.size():
+            kernel(*args, out=out, **kwargs)
+        as_cpu(out).copy_(result)
+        return out
 
     return wrapper
 
@@ -96,4 +149,8 @@ def _grouped_mm(_op: OpOverload, kernel: Kernel) -> Kernel:
     return wrapper
 
 
-WRAPPERS = {**dict.fromkeys(_FLOAT32_PRODUCTS, _mm_wrapper), GROUPED: _grouped_mm}
+WRAPPERS = {
+    **dict.fromkeys(_PRODUCTS, _mm_wrapper),
+    **dict.fromkeys((f"{name}.out" for name in _PRODUCTS), _mm_out_wrapper),
+    GROUPED: _grouped_mm,
+}

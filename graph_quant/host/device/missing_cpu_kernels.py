@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...reference.half_precision import HALF_DTYPES
+from ...reference.half_products import multiply
 from ..alias import as_cpu, to_npu
 from .arguments import map_results, mixed_devices_error
 from .kernels import Kernel
@@ -32,7 +33,7 @@ def _product(x1: Tensor, x2: Tensor, out_dtype: torch.dtype) -> Tensor:
         raise RuntimeError(f"the matrices must be of one dtype, got {x1.dtype} and {x2.dtype}")
     if out_dtype != x1.dtype and not (out_dtype == torch.float32 and x1.dtype in HALF_DTYPES):
         raise RuntimeError(f"out_dtype must be the inputs' own, or float32 for halves, got {out_dtype} for {x1.dtype}")
-    return torch.matmul(*((x1.float(), x2.float()) if x1.dtype in HALF_DTYPES else (x1, x2)))
+    return multiply(x1, x2) if x1.dtype in HALF_DTYPES else torch.matmul(x1, x2)
 
 
 def _conv_depthwise2d(

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ...ge import CONTRACTION, kernel
-from ...reference.half_precision import HALF_DTYPES, is_large_half_product
+from ...reference import half_products
+from ...reference.half_precision import HALF_DTYPES
 from ...reference.matmul.int8_matmul import int8_matmul
 
 # Rows or columns below which a BLAS may use another kernel for column-major operands.
@@ -21,9 +22,8 @@ def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     if x1.dtype == torch.int8:
         total = int8_matmul(x1, x2)
         return total if bias is None else total + bias
-    if is_large_half_product(x1, x2):
-        total = torch.matmul(x1.float(), x2.float())
-        return (total if bias is None else total + bias).to(x1.dtype)
+    if half_products.can_multiply(x1, x2) or half_products.is_large_half_product(x1, x2):
+        return half_products.multiply(x1, x2, bias, x1.dtype)
     if bias is None:
         return torch.matmul(x1, x2)
     if x1.dim() == x2.dim() == 2 and bias.dtype == x1.dtype:
@@ -74,10 +74,14 @@ def matmul_with_layout(
 def grouped_matmul_with_layout(
     x: Sequence[Tensor], weight: Sequence[Tensor], *rest: Any, columns: tuple[bool, bool], **settings: Any
 ) -> list[Tensor]:
-    """Compute a grouped product with float operands in eager mode's layout; any group may have few rows."""
+    """Compute a grouped product with float operands in eager mode's layout, if that affects bits.
+
+    Any group may have few rows.
+    """
     from ...reference.matmul.grouped_matmul_node import grouped_matmul_node
 
-    if x[0].is_floating_point() and weight[0].is_floating_point():
+    is_float = x[0].is_floating_point() and weight[0].is_floating_point()
+    if is_float and (x[0].dtype not in HALF_DTYPES or _strides_affect_bits(x[0], weight[0])):
         transposed = (bool(settings.get("transpose_x")), bool(settings.get("transpose_weight")))
         wanted = [column != swapped for column, swapped in zip(columns, transposed, strict=True)]
         x, weight = ([_with_layout(operand[0], column)] for operand, column in zip((x, weight), wanted, strict=True))
@@ -86,7 +90,9 @@ def grouped_matmul_with_layout(
 
 def _strides_affect_bits(x1: Tensor, x2: Tensor) -> bool:
     """Whether the order of summation on the CPU depends on strides. Symbolic sizes count as small."""
-    if x1.dtype in HALF_DTYPES or x1.dtype == torch.float64:
+    if x1.dtype in HALF_DTYPES:
+        return half_products.STRIDES_AFFECT_BITS or x1.dtype != x2.dtype
+    if x1.dtype == torch.float64:
         return True
     outer = (x1.size(-2), x2.size(-1))
     return x1.dtype == torch.float32 and any(not isinstance(size, int) or size < _FEW for size in outer)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.reference.checks import value_check
+from graph_quant.reference.half_products import multiply
 from graph_quant.refusals import Refusal
 from torch import Tensor
 from torch.nn import functional
@@ -42,7 +43,7 @@ def linear_online_max_sum(
     return_logits: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
     """``(logits_max, sum_exp_logits, predicted_logits, target_mask, masked_target, logits)``."""
-    logits = (input.float() @ weight.float().t()).to(input.dtype)
+    logits = multiply(input, weight.t(), dtype=input.dtype)
     largest = logits.float().amax(1, keepdim=True)
     shifted = logits.float() - largest
     is_foreign = _find_foreign(target, vocab_start_index, vocab_end_index)
@@ -84,9 +85,9 @@ def linear_cross_entropy_loss_with_max_sum_backward(
     if softmax is None:
         assert logits_max is not None
         assert sum_exp_logits is not None
-        logits = input.float() @ weight.float().t()
+        logits = multiply(input, weight.t())
         softmax = (logits - logits_max[:, None]).exp() / sum_exp_logits[:, None]
     one_hot = (~is_foreign).float()[:, None]
     of_logits = softmax.scatter_add(1, chosen[:, None], -one_hot) * grad[:, None]
-    rounded = of_logits.to(input.dtype).float()
-    return (rounded @ weight.float()).to(input.dtype), (rounded.t() @ input.float()).to(input.dtype)
+    rounded = of_logits.to(input.dtype)
+    return multiply(rounded, weight, dtype=input.dtype), multiply(rounded.t(), input, dtype=input.dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.reference.half_products import multiply
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.rope.rotation import rotate_interleaved
 from torch import Tensor
@@ -67,7 +68,7 @@ def compute_prolog(inputs: Inputs, quantises_latent: bool, quantises_query: bool
     up = _matmul(query_norm, inputs.weight_uq_qr, norm_scale, inputs.dequant_scale_w_uq_qr).unflatten(-1, (heads, -1))
     # The part for the next matmul is rounded to bfloat16; the part to be rotated is not.
     nope = up[..., :width].bfloat16()
-    query = torch.einsum("thd,hdl->thl", nope.float(), inputs.weight_uk.float()).bfloat16()
+    query = multiply(nope.transpose(0, 1), inputs.weight_uk, dtype=torch.bfloat16).transpose(0, 1).contiguous()
     rope = rotate_interleaved(up[..., width:].float(), cos[:, None], sin[:, None]).bfloat16()
     query_scale = query.new_empty(0, dtype=torch.float32)
     if quantises_query:
@@ -85,7 +86,7 @@ def compute_prolog(inputs: Inputs, quantises_latent: bool, quantises_query: bool
 def _matmul(x: Tensor, weight: Tensor, row_scale: Tensor | None, column_scale: Tensor | None) -> Tensor:
     """``x @ weight``, rounded to bfloat16; int8 is dequantised to float32, by row scales first."""
     if weight.dtype != torch.int8:
-        return (x.float() @ weight.float()).bfloat16()
+        return multiply(x, weight, dtype=torch.bfloat16)
     assert row_scale is not None
     assert column_scale is not None
     return int8_matmul(x, weight).float() * row_scale.reshape(-1, 1) * column_scale.reshape(1, -1)

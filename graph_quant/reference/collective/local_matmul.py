@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from graph_quant import quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16
+from graph_quant.reference.half_products import multiply
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.matmul.quant_matmul import quant_matmul
 from torch import Tensor
@@ -12,8 +13,7 @@ from torch import Tensor
 
 def float_matmul(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     """``x1 @ x2 + bias`` accumulated in float32 and rounded once; a device adds in the order of its tiling."""
-    values = torch.matmul(x1.float(), x2.float())
-    return (values if bias is None else values + bias.float()).to(x1.dtype)
+    return multiply(x1, x2, bias, x1.dtype)
 
 
 def dequant_matmul(

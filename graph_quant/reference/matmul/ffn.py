@@ -25,6 +25,7 @@ from graph_quant import quant_params
 from graph_quant.destination import INT8
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.activation.activation_functions import FAST_GELU, GELU_TANH, RELU, SILU, apply_activation
+from graph_quant.reference.half_products import multiply
 from graph_quant.reference.matmul.grouped_products import ANTIQUANT, FLOAT, dequantise_weight
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.rounding import rounded_away, saturate
@@ -55,8 +56,7 @@ class Layer:
         if form == ANTIQUANT:
             assert self.antiquant_scale is not None
             weight = dequantise_weight(weight, self.antiquant_scale, self.antiquant_offset, rows.dtype)
-        sums = torch.matmul(rows.float(), weight.float())
-        return sums if self.bias is None else sums + self.bias.float()
+        return multiply(rows, weight, self.bias)
 
     def dequantised(self, total: Tensor, dtype: torch.dtype) -> Tensor:
         """An int32 product times deq_scale, rounded once to ``dtype``."""

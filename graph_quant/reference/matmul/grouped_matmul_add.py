@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.reference.grouping import ENDS, spans
+from graph_quant.reference.half_products import multiply
 from torch import Tensor
 
 OP = "npu_grouped_matmul_add"
@@ -23,5 +24,5 @@ def grouped_matmul_add_(summed: Tensor, x: Tensor, weight: Tensor, group_list: T
     groups = group_list.size(0)
     total = summed.reshape(groups, x.size(1), weight.size(1))
     for span in spans(OP, group_list, ENDS, groups, x.size(0)):
-        total[span.weight] += x[span.as_slice].float().T @ weight[span.as_slice].float()
+        total[span.weight] += multiply(x[span.as_slice].T, weight[span.as_slice])
     return summed.copy_(total.view_as(summed))

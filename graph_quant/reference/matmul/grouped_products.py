@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant import int4, quant_params
 from graph_quant.reference.activation.activation_functions import apply_activation
+from graph_quant.reference.half_products import multiply
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.matmul.requantise import requantise
 from torch import Tensor
@@ -70,8 +71,7 @@ def product(
     if form == ANTIQUANT:
         assert weight.antiquant_scale is not None
         elements = dequantise_weight(weight.integers, weight.antiquant_scale, weight.antiquant_offset, x.dtype)
-    values = torch.matmul(x.float(), elements.float())
-    return (values if weight.bias is None else values + weight.bias.float()).to(dtype)
+    return multiply(x, elements, weight.bias, dtype)
 
 
 def dequantise_weight(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype) -> Tensor:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant import quant_params
 from graph_quant.ge import CONTRACTION, kernel
+from graph_quant.reference.half_products import multiply
 from graph_quant.reference.matmul.requantise import requantise
 from torch import Tensor
 
@@ -19,7 +20,7 @@ def transpose_batchmatmul(
     x1: Tensor, x2: Tensor, scale: Tensor | None, x1_order: Sequence[int], x2_order: Sequence[int], parts: int = 1
 ) -> Tensor:
     """``x1`` times ``x2``, both permuted first: (rows, batches, columns), or the batches split into several parts."""
-    batches = torch.bmm(x1.permute(tuple(x1_order)).float(), x2.permute(tuple(x2_order)).float())
+    batches = multiply(x1.permute(tuple(x1_order)), x2.permute(tuple(x2_order)))
     values = batches.transpose(0, 1).clone(memory_format=torch.contiguous_format)
     if scale is not None:
         return requantise(values.flatten(1), quant_params.signed(scale)).unsqueeze(1)

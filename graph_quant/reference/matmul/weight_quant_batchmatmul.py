@@ -14,6 +14,7 @@ import torch
 from graph_quant import int4, quant_params
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.checks import value_check
+from graph_quant.reference.half_products import multiply
 from graph_quant.reference.matmul.requantise import requantise
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -36,11 +37,9 @@ def weight_quant_batchmatmul(
     if weight.dtype == torch.int32:
         weight = int4.unpack(weight.mT).mT if packed_along_k else int4.unpack(weight)
     dequantised = _dequantised(weight, antiquant_scale, antiquant_offset, x.dtype, antiquant_group_size)
-    values = torch.matmul(x.float(), dequantised.float())
-    if bias is not None:
-        values = values + bias.float()
+    values = multiply(x, dequantised, bias, x.dtype if quant_scale is None else torch.float32)
     if quant_scale is None:
-        return values.to(x.dtype)
+        return values
     packed = quant_scale.dtype == torch.int64
     params = quant_scale if packed else quant_params.encode(quant_scale, quant_offset)
     return requantise(values, params.reshape(-1))
