@@ -16,7 +16,7 @@ help:
 	@echo "make docs      build the documentation into build/site, and check its links"
 	@echo "make index     write graph_quant/operator_index.py, after an operator or kernel was added or moved"
 	@echo "make bench     measure, as ratios within one run"
-	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos and core ATen in graphs on the host NPU"
+	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos in all forms and core ATen in graphs on the host NPU"
 	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
 	@echo "make setup     only create $(VENV)"
 
@@ -74,6 +74,7 @@ bench: $(READY)
 
 coverage: $(READY)
 	$(BIN)/python tests/host/opinfo.py
+	cd tests && ../$(BIN)/python -m host.variants
 	$(BIN)/python tests/engine/coverage.py
 	cd tests && ../$(BIN)/python -m engine.core_aten
 	GRAPH_QUANT_RANDOM_GRAPHS=5000 $(BIN)/python -m pytest tests/passes/test_random_graphs.py

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
@@ -50,6 +50,7 @@ ROUNDING = {
     torch.float32: 2**-18,
     torch.complex64: 2**-18,
     torch.float64: 2**-46,
+    torch.complex128: 2**-46,
     torch.float16: 2**-8,
     torch.bfloat16: 2**-5,
 }
@@ -64,6 +65,7 @@ class Outcome:
     name: str
     agreed: int = 0
     failure: str | None = None
+    failures: list[str] = field(default_factory=list)
 
 
 def seed_both(seed: int) -> None:

@@ -15,15 +15,17 @@ from .kernels import Kernel
 
 def _round_once(op: OpOverload, kernel: Kernel) -> Kernel:
     """Compute calls with alpha on two half-precision tensors in float32; leave all others to ``kernel``."""
-    is_sub, in_place = op.name().startswith("aten::sub"), op._schema.is_mutable
+    is_sub, in_place = op.name().startswith("aten::sub"), op.name().endswith("_.Tensor")
 
-    def wrapper(x: Any, other: Any, *, alpha: Any = 1) -> Any:
+    def wrapper(x: Any, other: Any, *, alpha: Any = 1, **out: Tensor) -> Any:
         if alpha == 1:
-            return kernel(x, other)
+            return kernel(x, other, **out)
         if not _is_npu_half(x) or not _is_npu_half(other) or x.dtype != other.dtype:
-            return kernel(x, other, alpha=alpha)
+            return kernel(x, other, alpha=alpha, **out)
         scale = torch.tensor(-alpha if is_sub else alpha, dtype=x.dtype)
         total = to_npu(add_scaled(as_cpu(x).contiguous(), as_cpu(other).contiguous(), scale))
+        if out:  # the zero that changes no bit: -0.0 + -0.0 is -0.0
+            return kernel(total, torch.tensor(0.0 if is_sub else -0.0, dtype=x.dtype), **out)
         return x.copy_(total) if in_place else total
 
     return wrapper
@@ -34,5 +36,5 @@ def _is_npu_half(value: Any) -> bool:
 
 
 WRAPPERS = dict.fromkeys(
-    ("aten::add.Tensor", "aten::add_.Tensor", "aten::sub.Tensor", "aten::sub_.Tensor"), _round_once
+    (f"aten::{name}" for op in ("add", "sub") for name in (f"{op}.Tensor", f"{op}_.Tensor", f"{op}.out")), _round_once
 )

@@ -1,6 +1,6 @@
 """The few kinds of kernel that run ATen operators on npu tensors by their CPU kernels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -114,27 +114,29 @@ def mutating(op: OpOverload) -> Kernel:
     cpu_at = _INDICES.get(op.name())
     out_names = [argument.name for argument in op._schema.arguments if argument.is_out]
 
-    def run(args: tuple[Any, ...], kwargs: dict[str, Any], resized: tuple[str, ...]) -> Any:
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any], resized: Collection[str]) -> Any:
         aliases = Aliases(op, cpu_at)
         kwargs = dict(kwargs)
         for name in resized:
-            cpu = torch.empty(0, dtype=kwargs[name].dtype)
-            aliases.pairs.append((kwargs[name], cpu))
-            kwargs[name] = cpu
+            outputs = kwargs[name] if isinstance(kwargs[name], (list, tuple)) else [kwargs[name]]
+            empty = [torch.empty(0, dtype=output.dtype) for output in outputs]
+            aliases.pairs.extend(zip(outputs, empty, strict=True))
+            kwargs[name] = empty[0] if isinstance(kwargs[name], Tensor) else empty
         results = aliases.call(args, kwargs)
         for npu, cpu in aliases.pairs:
             _follow_resize(npu, cpu)
         return map_results(results, lambda result: _to_npu_result(aliases, result))
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        empty = tuple(name for name in out_names if isinstance(kwargs[name], Tensor) and not kwargs[name].numel())
+        empty = {name for name in out_names if isinstance(kwargs[name], Tensor) and not kwargs[name].numel()}
         try:
             return run(args, kwargs, empty)
         except RuntimeError as error:
             # An out= tensor of another size: PyTorch resizes it, which memory that belongs to the NPU cannot do.
-            if "resize storage that is not resizable" not in str(error) or len(empty) == len(out_names):
+            outputs = {name for name in out_names if kwargs[name] is not None}
+            if "resize storage that is not resizable" not in str(error) or empty == outputs:
                 raise
-            return run(args, kwargs, tuple(name for name in out_names if isinstance(kwargs[name], Tensor)))
+            return run(args, kwargs, outputs)
 
     return kernel
 
@@ -209,7 +211,12 @@ def _copy_to_npu(aliases: Aliases, result: Tensor) -> Tensor:
 
 
 def _follow_resize(npu: Tensor, cpu: Tensor) -> None:
-    """Resize an out= tensor as its CPU alias was, which got new memory, and copy the values."""
+    """Resize an out= tensor as its CPU alias was, which got new memory, and copy; conjugate what the alias marks."""
+    if cpu.is_conj() != npu.is_conj() or cpu.is_neg() != npu.is_neg():
+        marked, cpu = cpu, cpu.resolve_conj().resolve_neg()
+        if marked.size() == npu.size():
+            as_cpu(npu).copy_(cpu)
+            return
     if cpu.size() == npu.size() and cpu.stride() == npu.stride():
         return
     npu.resize_(extent(cpu))

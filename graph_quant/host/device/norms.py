@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from ...reference.half_precision import upcast_half
 from .kernels import Kernel
 
 
@@ -30,7 +31,7 @@ def _group_norm(_op: OpOverload, kernel: Kernel) -> Kernel:
         if bias is None:
             bias = weight.new_zeros(channels)
         y, mean, _ = kernel(x, weight, bias, batch, channels, size, groups, eps)
-        variance = torch.var(x.float().reshape(batch, groups, -1), -1, correction=0)
+        variance = torch.var(upcast_half(x).reshape(batch, groups, -1), -1, correction=0)
         return y, mean, torch.rsqrt(variance.to(x.dtype) + eps)
 
     return wrapper

@@ -29,6 +29,7 @@ from . import (
     matmul,
     missing_cpu_kernels,
     norms,
+    optimizers,
     random_ops,
     repeat_interleave,
     rnn,
@@ -57,6 +58,7 @@ WRAPPERS: tuple[Mapping[str, kernels.Wrapper], ...] = (
     fft.WRAPPERS,
     linalg.WRAPPERS,
     power.WRAPPERS,
+    optimizers.WRAPPERS,
     strided_inputs.WRAPPERS,
     zeros.WRAPPERS,
 )
@@ -111,6 +113,9 @@ _INFERABLE = frozenset(
     )
 )
 
+# Composites of PyTorch that work on the CPU, CUDA and few other devices alone: run as a whole on the CPU.
+_COMPOSITES_OF_THE_CPU = frozenset(("aten::conj_physical_", "aten::mode.values"))
+
 _libraries: list[Any] = []
 
 
@@ -122,7 +127,7 @@ def register() -> None:
     on_cpu, implicit = _names("CPU"), _names("CompositeImplicitAutograd")
     explicit = _names("CompositeExplicitAutograd") | _names("CompositeExplicitAutogradNonFunctional")
     candidates = (on_cpu - implicit) | (registered & (implicit | explicit))
-    supported = {name for name in candidates if name.startswith("aten::")} | {matmul.GROUPED}
+    supported = {name for name in candidates if name.startswith("aten::")} | {matmul.GROUPED, *_COMPOSITES_OF_THE_CPU}
     aten: Any = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in supported - _LEFT_TO_TORCH_NPU:
         aten.impl(name, _DEVICE, with_device_guard(name, _lazy_kernel(name)), False)

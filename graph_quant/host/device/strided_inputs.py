@@ -22,6 +22,8 @@ _ELEMENTWISE = (
 _SUMS = "sum sum.dim_IntList mean mean.dim linalg_vector_norm logsumexp native_group_norm"
 _IN_PLACE = "atan2_ atanh_ celu_ cosh_ elu_ exp2_ gelu_ mish_ pow_.Scalar pow_.Tensor rsqrt_ sigmoid_ silu_ sinh_"
 _CONVOLUTIONS = "convolution convolution_overrideable convolution_backward convolution_backward_overrideable"
+# With a strided out, PyTorch's CPU kernels write to other memory, or none.
+_IGNORES_STRIDES_OF_OUT = "gelu.out avg_pool3d.out narrow_copy.out"
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -54,6 +56,18 @@ def _copy_back(_op: OpOverload, kernel: Kernel) -> Kernel:
     return wrapper
 
 
+def _copy_to_out(_op: OpOverload, kernel: Kernel) -> Kernel:
+    """Write into a contiguous tensor first, and copy it to ``out``."""
+
+    def wrapper(*args: Any, out: Tensor, **kwargs: Any) -> Any:
+        if out.is_contiguous():
+            return kernel(*args, out=out, **kwargs)
+        result = kernel(*map(_make_contiguous, args), out=out.new_empty(0), **kwargs)
+        return out.resize_(result.shape).copy_(result) if out.shape != result.shape else out.copy_(result)
+
+    return wrapper
+
+
 def _is_strided(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_contiguous() and value.dtype in _FLOATS
 
@@ -64,5 +78,6 @@ def _make_contiguous(value: Any) -> Any:
 
 WRAPPERS = {
     **{f"aten::{name}": _copy_inputs for name in f"{_ELEMENTWISE} {_SUMS} {_CONVOLUTIONS}".split()},
+    **{f"aten::{name}": _copy_to_out for name in _IGNORES_STRIDES_OF_OUT.split()},
     **{f"aten::{name}": _copy_back for name in _IN_PLACE.split()},
 }
