@@ -12,11 +12,23 @@ from typing import NoReturn
 
 import torch
 from graph_quant.destination import Destination, resolve
+from graph_quant.formats import ND, NZ, Format, storage_format
 from graph_quant.refusals import Refusal
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
 
-__all__ = ["FLOATS", "Condition", "Refusal", "Rules", "Size", "guard_or_false", "statically_known_true", "sym_or"]
+__all__ = [
+    "FLOATS",
+    "ND",
+    "NZ",
+    "Condition",
+    "Refusal",
+    "Rules",
+    "Size",
+    "guard_or_false",
+    "statically_known_true",
+    "sym_or",
+]
 
 Condition = bool | torch.SymBool
 Size = int | torch.SymInt
@@ -104,6 +116,36 @@ class Rules:
     def dtype(self, argument: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype], why: str = "") -> None:
         """Require that the dtype of ``tensor`` is one of ``allowed``; ``why`` follows the list in the message."""
         self.require(tensor.dtype in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {tensor.dtype}")
+
+    def format(self, argument: str, tensor: torch.Tensor, *allowed: Format, why: str = "") -> Format | None:
+        """Require that the storage format of ``tensor`` is one of ``allowed``.
+
+        Args:
+            argument: The name of the argument.
+            tensor: The tensor; a traced one has no format and meets every such rule, because GE converts formats.
+            *allowed: The formats that the kernel takes.
+            why: Follows the list in the message.
+
+        Returns:
+            The format of the tensor, for rules about sizes that it demands; ``None`` for a traced tensor.
+
+        Raises:
+            Refusal: The tensor has another format.
+
+        Examples:
+            >>> if rules.format("weight", weight, ND, NZ) is NZ:
+            ...     rules.multiple("weight.size(0)", weight.size(0), 16, " in FRACTAL_NZ")
+        """
+        stored = storage_format(tensor)
+        self.require(
+            stored is None or stored in allowed,
+            lambda: f"{argument} must be in {_listed(allowed)}{why}, got {stored}; npu_format_cast converts it",
+        )
+        return stored
+
+    def multiple(self, name: str, size: Size, of: int, why: str = "") -> None:
+        """Require that a size is a multiple of ``of``."""
+        self.require(size % of == 0, lambda: f"{name} must be a multiple of {of}{why}, got {size}")
 
     def same_dtype_eagerly(self, argument: str, tensor: torch.Tensor, like_name: str, like: torch.Tensor) -> None:
         """Require that two dtypes are equal in an eager call; a lowering can insert a cast instead."""

@@ -21,6 +21,9 @@ function) and `inputs`, which are then used. Arguments of the script follow --.
 For each graph the report lists the GE nodes, operators without a converter or without a kernel on the host, matrix
 products in floating point, parts that are not quantised between two quantised operators, and the cost.
 
+Captured graphs hold streams, of which a device has about 1,984: --capture-sizes N says how many the script needs if
+each of its graphs is captured for N batch sizes.
+
 With --ranks N, N ranks of the script run on this machine, as with `graph-quant run --ranks N`; each prints its report.
 
 examples:
@@ -30,9 +33,10 @@ examples:
   graph-quant plan serve.py --json -- --layers 2
   graph-quant plan model.py --model decoder --inputs prompt
   graph-quant plan serve.py --ranks 2
+  graph-quant plan serve.py --capture-sizes 24
 
-exit code: 0 if everything lowers without a graph break, 1 if something breaks, is refused or has no converter,
-2 for a usage error"""
+exit code: 0 if everything lowers without a graph break, 1 if something breaks, is refused or has no converter, or
+captured graphs need more streams than a device has, 2 for a usage error"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -61,6 +65,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--ranks", type=script_options.non_negative_int, default=0, metavar="N", help="start N ranks of the script"
     )
+    parser.add_argument(
+        "--capture-sizes",
+        type=script_options.non_negative_int,
+        default=0,
+        metavar="N",
+        help="say how many streams the graphs hold if each is captured for N batch sizes",
+    )
     parser.set_defaults(run=run)
 
 
@@ -78,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
     script_options.load_torchair()
     from .. import fusions
     from ..dryrun import dry_run_script
+    from ..dryrun.streams import MOST_STREAMS, count_streams
 
     try:
         fusing = contextlib.nullcontext() if options.fuse is None else fusions.use(options.fuse)
@@ -91,13 +103,19 @@ def run(options: argparse.Namespace) -> int:
             )
     except (FileNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
+    needed, streams = count_streams(dry_run, options.capture_sizes)
     if options.json:
-        print(json.dumps(dry_run.as_json(options.chip), indent=2))
+        report = dry_run.as_json(options.chip)
+        if options.capture_sizes:
+            report["streams"] = {"needed": needed, "most": MOST_STREAMS}
+        print(json.dumps(report, indent=2))
     else:
         print("\n".join(dry_run.lines(options.chip)))
+        if options.capture_sizes:
+            print(streams)
     if dry_run.is_empty:
         return 2
-    return 0 if dry_run.ok else 1
+    return 0 if dry_run.ok and needed <= MOST_STREAMS else 1
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ LATENT, WIDE = 512, 192
 # The channels of a head of query and key, and of value.
 WIDTHS = ((64, 64), (128, 128), (WIDE, 128), (WIDE, WIDE))
 OF_LATENT = ("TND_NTD",)
+_WIDEST_WITH_SINK = 128
 MODES = (0, 3, 4, TREE)
 _WIDER = (
     "; others up to 256 are for npu_fused_infer_attention_score and v2 in layout TND without rope parts, quantised "
@@ -32,9 +33,14 @@ def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
         attrs.input_layout not in OF_LATENT,
         lambda: f"query must have {LATENT} channels a head, and rope parts, in layout TND_NTD, got {width}",
     )
+    value = value_width(operands, attrs)
+    if operands.learnable_sink is not None:
+        rules.require(
+            value <= _WIDEST_WITH_SINK,
+            lambda: f"value must have at most {_WIDEST_WITH_SINK} channels a head with learnable_sink, got {value}",
+        )
     if is_split_fuse(operands, attrs):
         return
-    value = value_width(operands, attrs)
     rules.require(
         (width, value) in WIDTHS,
         lambda: (

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import INT4
+from graph_quant.formats import Format
 from graph_quant.meta.matmul.shapes import is_transposed
-from graph_quant.meta.rules import Rules, Size, statically_known_true
+from graph_quant.meta.rules import ND, NZ, Rules, Size, statically_known_true
 from torch import Tensor
 
 PAIRS, ROWS, COLUMNS = -1, 0, 2
+# The elements of a block of FRACTAL_NZ: rows, and columns by dtype; int32 holds int4.
+_BLOCK_ROWS, _BLOCK_WIDTHS = 16, {torch.int8: 32, torch.int32: 64}
 SPARSE = 2
 _MOST_TENSORS, _MOST_GROUPS, _INNER_LIMIT = 128, 1024, 65535
 
@@ -70,6 +73,18 @@ def layout(
         rows = x[0].size(0) if len(x) == 1 else sum(matrix.size(0) for matrix in x)
         shapes = ((rows, widths[0]),)
     return GroupedLayout(shapes, depths, widths, one_weight, along_k)
+
+
+def check_blocks(rules: Rules, name: str, weight: Tensor, depth: Size, width: Size) -> Format | None:
+    """Check that a weight in FRACTAL_NZ has whole blocks of 16 rows and 32 bytes, as aclnnGroupedMatmul demands."""
+    stored = rules.format(name, weight, ND, NZ)
+    if stored is not NZ:
+        return stored
+    inner = _BLOCK_WIDTHS.get(weight.dtype, _BLOCK_ROWS)
+    rows, columns = (inner, _BLOCK_ROWS) if is_transposed(weight) else (_BLOCK_ROWS, inner)
+    for label, size, of in (("k", depth, rows), ("n", width, columns)):
+        rules.multiple(f"{label} of {name}", size, of, f" for {weight.dtype} in FRACTAL_NZ")
+    return stored
 
 
 def _check_split(rules: Rules, group_type: int, split_item: int) -> None:

@@ -18,13 +18,14 @@ from graph_quant.meta.matmul.grouped_layout import (
     ROWS,
     SPARSE,
     GroupedLayout,
+    check_blocks,
     check_expected_rows,
     check_group_list,
     layout,
 )
 from graph_quant.meta.matmul.grouped_parameters import Parameters
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import NZ, Rules
 from graph_quant.reference.matmul.grouped_matmul import grouped_matmul as compute
 from graph_quant.reference.matmul.grouped_matmul import nonempty
 from graph_quant.reference.matmul.grouped_products import A8W4, A8W8, ANTIQUANT, FLOAT
@@ -89,6 +90,12 @@ def grouped_matmul(
     form = form_of(rules, x, weight)
     may_pack_k = form == ANTIQUANT and weight[0].dtype == torch.int32
     sizes = layout(rules, x, weight, group_type, split_item or 0, may_pack_k)
+    for index, tensor in enumerate(weight):
+        stored = check_blocks(rules, f"weight[{index}]", tensor, sizes.depths[index], sizes.widths[index])
+        rules.require(
+            stored is not NZ or group_type != COLUMNS,
+            lambda: "weight must be in ND for group_type 2, got FRACTAL_NZ",
+        )
     output = output_of(rules, form, x[0], output_dtype)
     _check_groups(rules, form, group_type, kind, group_list, sizes, x, weight)
     _check_activation(rules, form, activation, output)

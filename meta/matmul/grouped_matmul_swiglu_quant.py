@@ -3,6 +3,8 @@
 x (m, k) and weight (E, k, n) are int8 and int8, int8 and int4, or, in _v2, int4 and int4, which comes as int32 along
 the last dimension. Scales of int8 weights are (E, n), those of int4 weights packed parameters (E, n) or, for int8 x,
 (E, G, n), with an assist matrix (E, n) that holds ``8 * sum(weight * scale)``; it is the bias of the first version.
+
+Eager calls take weights in FRACTAL_NZ: the first version all weights, _v2 those of int8.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import torch
 from graph_quant.destination import INT4, INT8, find
 from graph_quant.meta.matmul.shapes import is_transposed
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules, Size, statically_known_true
+from graph_quant.meta.rules import FLOATS, ND, NZ, Rules, Size, statically_known_true
 from graph_quant.reference.matmul import grouped_matmul_swiglu_quant as reference
 from torch import Tensor
 
@@ -42,6 +44,7 @@ def grouped_matmul_swiglu_quant(
     """The plan of a call; group_list holds the end of each group."""
     rules.require(offset is None, lambda: "offset must be None, got a tensor")
     rules.dtype("x", x, (torch.int8,))
+    rules.format("weight", weight, NZ)
     results = _results(rules, x, weight, weight_scale, x_scale, group_list, bias, "bias")
     return Plan((*results, Result((), torch.float32)))
 
@@ -99,7 +102,18 @@ def grouped_matmul_swiglu_quant_v2(
         rules.rank("smooth_scale", smooth_scale, 1, 2)
         half = results[0].shape[1]
         rules.shape("smooth_scale", smooth_scale, (weight[0].size(0), half)[: smooth_scale.dim()])
+    if weight[0].dtype == torch.int8:
+        _check_blocks(rules, weight[0])
+    else:
+        rules.format("weight[0]", weight[0], ND, NZ)
     return Plan(results)
+
+
+def _check_blocks(rules: Rules, weight: Tensor) -> None:
+    """Require int8 weights in FRACTAL_NZ, of whole blocks."""
+    if rules.format("weight[0]", weight, NZ, why=" for int8 weights") is NZ and weight.dim() == 3:
+        for dim, of in ((1, 16), (2, 32)):
+            rules.multiple(f"weight[0].size({dim})", weight.size(dim), of, " for int8 in FRACTAL_NZ")
 
 
 def _results(

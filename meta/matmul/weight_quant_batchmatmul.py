@@ -5,6 +5,9 @@ view, not of one int32 alone. antiquant_scale is (1,), (1, 1), (n,) or (1, n), o
 each group of k, the last of which may be shorter; antiquant_offset is like it. A packed antiquant_scale is for float16
 x and int8 weights in a transposed view. quant_scale, (1,), (n,) or (1, n), makes the result int8. k and n are at most
 65535.
+
+A weight may be in FRACTAL_NZ. If it holds int4, it has groups of 64 or 128, which divide k, in n a multiple of 64, and
+neither operand is transposed; or it is transposed, and has a scale for each column. The result is not int8.
 """
 
 from __future__ import annotations
@@ -22,11 +25,12 @@ from graph_quant.meta.matmul.weight_quant_parameters import (
     is_transposed,
 )
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules, Size, guard_or_false, sym_or
+from graph_quant.meta.rules import ND, NZ, Rules, Size, guard_or_false, sym_or
 from graph_quant.reference.matmul.weight_quant_batchmatmul import weight_quant_batchmatmul as reference
 from torch import Tensor
 
 LARGEST = 65535
+_BLOCKS = " for int4 weights in FRACTAL_NZ"
 BIASES = {torch.float16: torch.float16, torch.bfloat16: torch.float32}
 
 
@@ -72,9 +76,36 @@ def weight_quant_batchmatmul(
     if bias is not None:
         rules.dtype("bias", bias, (BIASES[x.dtype],), f" for x of {x.dtype}")
         check_row(rules, "bias", bias, columns, one=False)
+    rules.format("x", x, ND)
+    if rules.format("weight", weight, ND, NZ) is NZ and weight.dtype == torch.int32:
+        _check_blocks_of_int4(rules, x, weight, antiquant_scale, antiquant_group_size, columns, packed_along_k)
+        rules.require(quant_scale is None, lambda: f"quant_scale must be None{_BLOCKS}, got a tensor")
     rules.one_of("inner_precise", inner_precise, (0, 1))
     output = x.dtype if quant_scale is None else torch.int8
     return WeightQuantPlan((Result((x.size(0), columns), output),), packed_along_k)
+
+
+def _check_blocks_of_int4(
+    rules: Rules, x: Tensor, weight: Tensor, scale: Tensor, group: int, columns: Size, packed_along_k: bool
+) -> None:
+    """Check what aclnnWeightQuantBatchMatmulV2 demands of int4 weights in FRACTAL_NZ, and no document states."""
+    if not group:
+        rules.require(
+            scale.numel() != 1, lambda: f"antiquant_scale must have an element for each column{_BLOCKS}, got 1"
+        )
+        rules.require(
+            packed_along_k,
+            lambda: f"weight must be a transposed view{_BLOCKS} without groups, got strides {list(weight.stride())}",
+        )
+        return
+    rules.one_of("antiquant_group_size", group, (64, 128), _BLOCKS)
+    for name, tensor, transposed in (("x", x, is_transposed(x)), ("weight", weight, packed_along_k)):
+        rules.require(
+            not transposed,
+            lambda: f"{name} must not be a transposed view{_BLOCKS} with groups, got {list(tensor.stride())}",  # noqa: B023
+        )
+    rules.multiple("k", x.size(1), group, f", the group size,{_BLOCKS}")
+    rules.multiple("n", columns, 64, f"{_BLOCKS} with groups")
 
 
 def _plain(rules: Rules, name: str, tensor: Tensor) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Condition, Rules, sym_or
 from graph_quant.reference.rope.rotary_mul import rotary_mul as reference
@@ -17,6 +18,8 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import sym_and
 
 WIDEST = 896
+# What the tiling of layout BNSD counts with: bytes of a block, and vector cores of the smallest A2.
+_BLOCK, _FEWEST_CORES, _LEAST_UNALIGNED = 32, 40, 80
 # Which of the first sizes r1 has as input has them; the others are 1. By input's rank and mode.
 Layouts = tuple[tuple[int, ...], ...]
 LAYOUTS: dict[int, dict[str, Layouts]] = {
@@ -47,7 +50,33 @@ def rotary_mul(rules: Rules, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
         _check_matrix(rules, x, rotate)
         layouts += ((1, 2),) if rotary_mode == HALF else ()
     check_layout(rules, x, r1, layouts)
+    if rotate is None and rotary_mode == HALF and x.dim() == 4:
+        _check_heads_before_positions(rules, x, r1)
     return Plan((Result(tuple(x.shape), x.dtype),))
+
+
+def _check_heads_before_positions(rules: Rules, x: Tensor, r1: Tensor) -> None:
+    """Refuse layout BNSD of many heads, as the tiling does, which asks for small operators instead.
+
+    Half of a row fills whole blocks of 32 bytes, or it does not, and is then copied element by element.
+    """
+    batch, heads, positions, width = x.shape
+    other_layout = sym_or(batch == r1.size(0), heads == r1.size(1), sym_and(*(size == 1 for size in r1.shape[:3])))
+    many = f"batch * heads, {batch * heads}, must be at most"
+    aligned = width % (2 * _BLOCK // x.dtype.itemsize) == 0
+    few = batch * heads <= 8 * positions
+    rules.require(
+        sym_or(other_layout, torch.sym_not(aligned), few),
+        lambda: f"input in layout (batch, heads, positions, width): {many} 8 * positions, got {positions} positions",
+    )
+    per_core = (positions + _FEWEST_CORES - 1) // _FEWEST_CORES
+    rules.require(
+        sym_or(other_layout, aligned, width >= _LEAST_UNALIGNED, 2 * batch * heads <= per_core),
+        lambda: (
+            f"input in layout (batch, heads, positions, width) must have a width of at least {_LEAST_UNALIGNED}, or of "
+            f"whole blocks of {_BLOCK} bytes in each half, got {width}"
+        ),
+    )
 
 
 def check_width(rules: Rules, x: Tensor) -> None:

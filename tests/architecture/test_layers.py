@@ -23,7 +23,7 @@ LAYERS = [
     {"fusions", "host", "converters", "nn", "passes"},
     {"meta"},
     {"reference"},
-    {"quant_params", "int4", "chip"},
+    {"quant_params", "int4", "chip", "formats"},
     {"destination"},
     {"ge", "pages"},
     {"generate_index"},

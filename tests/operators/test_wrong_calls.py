@@ -13,7 +13,7 @@ from graph_quant.refusals import Refusal
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from support.all_calls import WRONG, WRONG_EAGERLY, WRONG_VALUES, Call
+from support.all_calls import WRONG, WRONG_EAGERLY, WRONG_FORMATS, WRONG_VALUES, Call
 
 # Families whose tables have a wrong call for each rule, and files whose rules are covered by another test instead.
 FAMILIES = ("matmul", "moe")
@@ -115,6 +115,20 @@ def test_index_values_are_not_read_by_inference(call: Call) -> None:
     call.overload(*args, **kwargs)
 
 
+@pytest.mark.parametrize("call", WRONG_FORMATS, ids=str)
+def test_formats_are_refused_eagerly_and_in_captures(call: Call) -> None:
+    """The CPU and traced tensors have no storage format."""
+    assert_names_argument(call, refused(call, "npu"))
+    args, kwargs = call.on("npu")
+    graph = torch.npu.NPUGraph()
+    with pytest.raises(RuntimeError) as refusal, torch.npu.graph(graph):
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+    for device in ("cpu", "meta"):
+        args, kwargs = call.on(device)
+        call.overload(*args, **kwargs)
+
+
 def rules_of(module: Path) -> Iterator[ast.Call]:
     """The calls that state a rule."""
     for call in ast.walk(ast.parse(module.read_text())):
@@ -128,6 +142,8 @@ def refusing_lines(call: Call) -> set[tuple[str, int]]:
     """The source lines of the records at which a wrong call was refused."""
     record = meta.RECORDS[meta.full(call.op)]
     try:
+        if any(call is wrong for wrong in WRONG_FORMATS):
+            call.overload(*call.on("npu")[0], **call.on("npu")[1])
         record.plan(record.bind(*call.on("cpu")))
     except Refusal as refusal:
         frames = traceback.walk_tb(refusal.__traceback__)
@@ -138,7 +154,9 @@ def refusing_lines(call: Call) -> set[tuple[str, int]]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_rule_refuses_a_call_of_the_tables(family: str) -> None:
     folder = Path(meta.__file__).parent
-    refused = set().union(*(refusing_lines(call) for call in (*WRONG, *WRONG_EAGERLY) if is_of(family, call)))
+    refused = set().union(
+        *(refusing_lines(call) for call in (*WRONG, *WRONG_EAGERLY, *WRONG_FORMATS) if is_of(family, call))
+    )
     silent = [
         f"{module.name}:{rule.lineno}"
         for module in sorted((folder / family).glob("*.py"))

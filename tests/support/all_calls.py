@@ -6,6 +6,7 @@ A table defines for its operators:
 `WRONG`         for every rule a call that breaks it
 `WRONG_EAGERLY` calls that are refused eagerly, and work in a graph because of a cast
 `WRONG_VALUES`  calls with an index value that is refused where data is available
+`WRONG_FORMATS` calls that are refused on an NPU because of the storage format of an argument
 `GOLDEN`        functions whose GE graph is stored as text
 `STATIC`        those of them that are valid in static graphs only
 `CALLS`         by operator, a strategy for calls near the limits of the rules
@@ -33,6 +34,7 @@ __all__ = [
     "STATIC",
     "WRONG",
     "WRONG_EAGERLY",
+    "WRONG_FORMATS",
     "WRONG_VALUES",
     "Call",
     "overload",
@@ -67,11 +69,12 @@ def names_in(path: Path) -> set[str]:
     return {call.op for call in calls} | set(keys)
 
 
-_KINDS = ("GOOD", "WRONG", "WRONG_EAGERLY", "WRONG_VALUES")
+_KINDS = ("GOOD", "WRONG", "WRONG_EAGERLY", "WRONG_VALUES", "WRONG_FORMATS")
 GOOD = _all("GOOD")
 WRONG = _all("WRONG")
 WRONG_EAGERLY = _all("WRONG_EAGERLY")
 WRONG_VALUES = _all("WRONG_VALUES")
+WRONG_FORMATS = _all("WRONG_FORMATS")
 GOLDEN: dict[str, Case] = _merged("GOLDEN")
 STATIC: set[str] = {name for table in _TABLES for name in getattr(table, "STATIC", ())}
 CALLS: dict[str, st.SearchStrategy[Any]] = _merged("CALLS")

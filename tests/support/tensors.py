@@ -68,12 +68,34 @@ def ends(*values: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
     return torch.tensor(values, dtype=dtype)
 
 
+def _cast(value: torch.Tensor, acl_format: int) -> torch.Tensor:
+    import torch_npu
+
+    if value.is_contiguous():
+        return torch_npu.npu_format_cast(value.npu(), acl_format)  # type: ignore[no-any-return]
+    return torch_npu.npu_format_cast(value.mT.contiguous().npu(), acl_format).mT  # type: ignore[no-any-return]
+
+
+def stored(tensor: torch.Tensor, acl_format: int) -> torch.Tensor:
+    """Return the tensor, marked so that `on` casts it to a storage format on an NPU."""
+    marked = tensor.view_as(tensor)
+    marked.stored_in = acl_format  # type: ignore[attr-defined]
+    return marked
+
+
+def nz(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, marked so that `on` casts it to FRACTAL_NZ on an NPU."""
+    return stored(tensor, 29)
+
+
 def on(device: str, value: object) -> object:
-    """`value` moved to `device`, if it is a tensor or a list of them; strides are kept."""
+    """`value` moved to `device`, if it is a tensor or a list of them; strides are kept, and formats on an NPU."""
     if isinstance(value, (list, tuple)):
         return [on(device, item) for item in value]
     if not isinstance(value, torch.Tensor):
         return value
+    if device == "npu" and hasattr(value, "stored_in"):
+        return _cast(value, value.stored_in)
     if device == "cpu" or value.is_contiguous():
         return value.to(device)
     moved = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device)

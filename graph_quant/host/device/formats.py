@@ -18,6 +18,9 @@ from .gradients import pass_gradient
 # those among them that read such a weight as blocks whatever its format is.
 _TAKES_BLOCKS, _ALWAYS_BLOCKS = "npu_grouped_matmul", "npu_grouped_matmul_swiglu_quant"
 
+# Packs int4 in the format of its input.
+_PACKS = "npu_convert_weight_to_int4pack"
+
 _NAMES = ("_npu_format_cast", "_npu_format_cast.aclnn", "_npu_format_cast.input_dtype")
 
 
@@ -40,7 +43,16 @@ def without_blocks(title: str, value: Any) -> Any:
     shape = (*leading, down * rows, across * columns)
     if torch_npu.get_npu_format(value) == torch_npu.Format.FRACTAL_NZ:
         return value.reshape(shape)
-    return value.movedim(-4, -2).reshape(shape) if title.startswith(_ALWAYS_BLOCKS) else value
+    if not title.startswith(_ALWAYS_BLOCKS):
+        return value
+    return cast(value.movedim(-4, -2).reshape(shape), torch_npu.Format.FRACTAL_NZ)
+
+
+def keep_blocks(title: str, weight: Any, result: Tensor) -> Tensor:
+    """Return the packed ``result`` of ``weight`` in FRACTAL_NZ if the weight is."""
+    if title != _PACKS or torch_npu.get_npu_format(weight) != torch_npu.Format.FRACTAL_NZ:
+        return result
+    return cast(result, torch_npu.Format.FRACTAL_NZ)
 
 
 def cast(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -> Tensor:

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from ...formats import NZ, storage_format
 from ...reference import composed, half_products
 from ...reference.composed import scale_and_add
 from ...reference.half_precision import HALF_DTYPES
+from ...refusals import Refusal
 from ..alias import NPU, as_cpu, kept_alias, to_npu
 from .kernels import Kernel
 
@@ -81,6 +83,17 @@ def _have_matching_sizes(name: str, args: Sequence[Any]) -> bool:
         return True
     sizes = zip(added[0].shape[::-1], (x2.size(1), x1.size(0)), strict=False)
     return added[0].dtype == x1.dtype and added[0].dim() <= rank and all(size in (1, full) for size, full in sizes)
+
+
+def check_blocks(name: str, weight: Any) -> None:
+    """Refuse a matrix in FRACTAL_NZ with one row or column, as aclnnMatmulWeightNz does."""
+    if not isinstance(weight, Tensor) or weight.dim() != 2 or 1 not in weight.shape:
+        return
+    if storage_format(weight) is NZ:
+        raise Refusal(
+            f"{name.replace('::', '.')}: mat2 in FRACTAL_NZ must have more than one row and column, "
+            f"got {list(weight.shape)}; npu_format_cast(weight, 2) converts it to ND"
+        )
 
 
 def _is_added_after_rounding(x: Tensor) -> bool:
@@ -154,3 +167,5 @@ WRAPPERS = {
     **dict.fromkeys((f"{name}.out" for name in _PRODUCTS), _mm_out_wrapper),
     GROUPED: _grouped_mm,
 }
+# Operators whose last argument is a matrix that may be in FRACTAL_NZ.
+TAKE_BLOCKS = frozenset(("aten::mm", "aten::mm.out", "aten::addmm", "aten::addmm.out"))

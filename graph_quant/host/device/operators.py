@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
+from graph_quant.formats import keep_format
 from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
 from graph_quant.host.device.gradients import cast_gradient, raise_in_backward
@@ -67,17 +68,19 @@ def kernel_for(name: str) -> Callable[..., Any]:
         nonlocal record
         if record is None:
             record = RECORDS[name]
+        if formats.takes_blocks(record.title):
+            args = tuple(formats.without_blocks(record.title, value) for value in args)
+            kwargs = {key: formats.without_blocks(record.title, value) for key, value in kwargs.items()}
         return recording.record(record.overload, run, args, kwargs) if captured[0] else run(*args, **kwargs)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         assert record is not None
         values = record.bind(args, kwargs)
-        if formats.takes_blocks(record.title):
-            values = tuple(formats.without_blocks(record.title, value) for value in values)
         record.one_device(values)
         originals: dict[int, Tensor] = {}
         results = results_of(record, [_to_cpu(value, originals) for value in values])
-        return record.as_returned([_to_npu(result, originals) for result in results])
+        returned = [_to_npu(result, originals) for result in results]
+        return formats.keep_blocks(record.title, values[0], record.as_returned(returned))
 
     return kernel
 
@@ -96,6 +99,10 @@ def _to_cpu(value: Any, originals: dict[int, Tensor]) -> Any:
         return [_to_cpu(item, originals) for item in value]
     if not isinstance(value, Tensor):
         return value
-    cpu = value if value.is_cpu else alias.as_cpu(value)
+    if value.is_cpu:
+        cpu = value
+    else:
+        cpu = alias.as_cpu(value)
+        keep_format(cpu, value)
     originals[id(cpu)] = value
     return cpu

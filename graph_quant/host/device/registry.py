@@ -210,9 +210,12 @@ def _without_cpu_kernel(names: set[str]) -> set[str]:
 def _lazy_kernel(name: str) -> kernels.Kernel:
     created: kernels.Kernel | None = None
     captured = recording.recording
+    takes_blocks = name in matmul.TAKE_BLOCKS
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal created
+        if takes_blocks:
+            matmul.check_blocks(name, args[-1])
         if created is None:
             created = kernel_for(name)
         if captured[0] and name not in COMPOSED:

@@ -187,6 +187,21 @@ struct model *new_model(struct model *parent)
     return model;
 }
 
+/* A device has 2,048 stream ids, of which about 1,984 are left for captured graphs; a graph keeps those it was captured
+   with until it is destroyed. */
+EXPORT uint32_t host_captured_streams[2] = {0, 1984};
+
+acl_error may_take_stream(const char *function)
+{
+    uint32_t held = __atomic_load_n(&host_captured_streams[0], __ATOMIC_SEQ_CST);
+    if (held < host_captured_streams[1])
+        return ACL_OK;
+    return host_fail(ACL_NO_STREAM_RESOURCE,
+                     "%s: stream resources are insufficient (207008): captured graphs hold %u streams, a device has "
+                     "%u for them; capture fewer sizes or pieces, or destroy graphs",
+                     function, held, host_captured_streams[1]);
+}
+
 void begin_capture(struct stream *stream, struct model *model, int mode)
 {
     model->status = CAPTURE_ACTIVE;
@@ -194,6 +209,7 @@ void begin_capture(struct stream *stream, struct model *model, int mode)
     model->thread = pthread_self();
     model->origin = model->streams[0] = stream;
     model->stream_count = 1;
+    __atomic_add_fetch(&host_captured_streams[0], 1, __ATOMIC_SEQ_CST);
     model->outer = *stream;
     stream->model = model;
     stream->slot = 0;
@@ -215,7 +231,8 @@ acl_error may_begin(const struct stream *stream, const struct model *parent, int
         return host_fail(ACL_BAD_PARAMETER, "%s: mode %d is not known", function, mode);
     if (stream->model && !is_within(parent, stream->model))
         return host_fail(ACL_STREAM_CAPTURED, "%s: the stream is capturing already", function);
-    return may_launch(stream, function);
+    acl_error status = may_take_stream(function);
+    return status == ACL_OK ? may_launch(stream, function) : status;
 }
 
 EXPORT acl_error aclmdlRICaptureBegin(void *handle, int mode)
@@ -293,6 +310,7 @@ static struct model *detach(struct model *outer)
 
 void free_model(struct model *model)
 {
+    __atomic_sub_fetch(&host_captured_streams[0], model->stream_count, __ATOMIC_SEQ_CST);
     for (size_t i = 0; i < model->task_count; i++) {
         free(model->tasks[i].name);
         free(model->tasks[i].detail);

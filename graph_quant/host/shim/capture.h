@@ -11,6 +11,7 @@ enum {
     ACL_CAPTURE_DEPENDENCY = 107024,
     ACL_STREAM_UNJOINED = 107025,
     ACL_STREAM_CAPTURED = 107027,
+    ACL_NO_STREAM_RESOURCE = 207008,
     ACL_EVENT_CAPTURED = 107028,
     ACL_STREAM_NOT_CAPTURED = 107029,
     ACL_CAPTURE_MODE_NOT_SUPPORTED = 107030,
@@ -29,6 +30,10 @@ enum { CUBE_CORES = 0, VECTOR_CORES = 1, LIMITS = 2 };                  /* aclrt
 
 /* Streams of one capture; a device has a similar limit. */
 enum { MAX_STREAMS = 64 };
+
+/* How many streams live captured graphs hold, and how many of a device's stream ids they can hold. */
+extern uint32_t host_captured_streams[2];
+acl_error may_take_stream(const char *function);
 
 /* How many tasks of each stream come before a point in a capture (a vector clock). */
 struct progress {

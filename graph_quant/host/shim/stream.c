@@ -212,6 +212,10 @@ static acl_error join_capture(struct stream *stream, const struct event *event)
     }
     if (model->stream_count == MAX_STREAMS)
         return host_fail(ACL_BAD_PARAMETER, "aclrtStreamWaitEvent: a capture has at most %d streams", MAX_STREAMS);
+    acl_error status = may_take_stream("aclrtStreamWaitEvent");
+    if (status != ACL_OK)
+        return status;
+    __atomic_add_fetch(&host_captured_streams[0], 1, __ATOMIC_SEQ_CST);
     stream->slot = model->stream_count;
     model->streams[model->stream_count++] = stream;
     stream->model = model;

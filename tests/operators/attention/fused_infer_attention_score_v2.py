@@ -37,6 +37,7 @@ SCALES = {
     "query_quant_mode": 3,
 }
 SINK = bf16(3, 4, 64), bf16(5, 2, 64), bf16(5, 2, 64)
+WIDE_SINK = bf16(3, 4, 192), bf16(5, 2, 192), bf16(5, 2, 192)
 
 
 def allowed(label: str, *args: Any, **kwargs: Any) -> Call:
@@ -73,6 +74,7 @@ WRONG = [
     refused("learnable_sink", "float16 sink", *SINK, **T, learnable_sink=f16(4)),
     refused("learnable_sink", "a sink of two dimensions", *SINK, **T, learnable_sink=bf16(4, 1)),
     refused("learnable_sink.size(0)", "a sink too short", *SINK, **T, learnable_sink=bf16(2)),
+    refused("value", "a sink of wide values", *WIDE_SINK, **T, learnable_sink=bf16(4)),
     refused("input_layout", "a sink in batches", Q, K, K, **GQA, learnable_sink=bf16(4)),
     refused("query_rope", "int8 without rope", i8(2, 4, 3, 32), i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA),
     refused("dequant_scale_query", "int8 without scales", i8(3, 4, 512), NZ, NZ, **LATENT),

@@ -8,7 +8,7 @@ import torch_npu
 from operators.matmul.grouped_data import calls
 from operators.matmul.grouped_statement import expected
 from support.call_table import Case, Statement, bad, good, packed
-from support.tensors import bf16, ends, f16, f32, i8, i32, small32
+from support.tensors import bf16, ends, f16, f32, i8, i32, nz, small32, stored
 
 I64 = torch.int64
 HALF, BF16, INT32 = {"output_dtype": torch.float16}, {"output_dtype": torch.bfloat16}, {"output_dtype": torch.int32}
@@ -16,6 +16,8 @@ ROWS = {"split_item": 3, "group_type": 0}
 COUNTS = {**ROWS, "group_list_type": 1}
 THREE, SPARSE = ends(2, 0, 3, dtype=I64), torch.tensor([[2, 3], [0, 2], [1, 0]])
 X, W = [i8(6, 32)], [i8(3, 32, 16)]
+ENDS = {**ROWS, "group_list": ends(2, 2, 6, dtype=I64)}
+COLUMNS = {"split_item": 3, "group_type": 2, "group_list": ends(6, 10, 16, dtype=I64)}
 X4, W4 = [i8(6, 64)], [i32(3, 64, 2)]
 A4 = {"bias": [f32(3, 16)], "scale": [packed(16, 3)[:, None]], "per_token_scale": [f32(6)], "group_list": THREE}
 HALF_X, HALF_W = [f16(6, 16)], [f16(3, 16, 8)]
@@ -515,6 +517,22 @@ WRONG = [
     ),
 ]
 SPARSELY = {**COUNTS, "group_list_type": 2, **INT32}
+WRONG_FORMATS = [
+    bad("grouped_matmul", "weight[0]", "weight in NC1HWC0", [f16(6, 16)], [stored(f16(3, 16, 16), 3)], **ENDS),
+    bad("grouped_matmul", "k of weight[0]", "broken blocks of rows", [f16(6, 24)], [nz(f16(3, 24, 16))], **ENDS),
+    bad("grouped_matmul", "n of weight[0]", "broken blocks of columns", [bf16(6, 16)], [nz(bf16(3, 16, 8))], **ENDS),
+    bad("grouped_matmul", "n of weight[0]", "broken blocks of int8", X, [nz(W[0])], **ENDS, **INT32),
+    bad(
+        "grouped_matmul",
+        "k of weight[0]",
+        "broken blocks in a view",
+        [i8(6, 16)],
+        [nz(i8(3, 32, 16).mT)],
+        **ENDS,
+        **INT32,
+    ),
+    bad("grouped_matmul", "weight", "columns in FRACTAL_NZ", [f16(16, 6).t()], [nz(f16(16, 16))], **COLUMNS),
+]
 WRONG_VALUES = [
     wrong("group_list", "more rows than x", HALF_X, HALF_W, group_list=ends(2, 2, 3, dtype=I64), **COUNTS),
     wrong("group_list[1]", "a negative count", HALF_X, HALF_W, group_list=ends(2, -1, 3, dtype=I64), **COUNTS),

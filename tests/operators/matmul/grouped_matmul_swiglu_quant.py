@@ -12,21 +12,29 @@ from operators.matmul.grouped_statement import in_halves, sizes_of
 from support.arrays import exp, int4_elements, numbers, to_int8
 from support.call_strategies import Draw
 from support.call_table import Case, Statement, bad, good, packed
-from support.tensors import bf16, ends, f16, f32, i8, i32, small32
+from support.tensors import bf16, ends, f16, f32, i8, i32, nz, small32, stored
 
 I64 = torch.int64
 ONE, TWO = "grouped_matmul_swiglu_quant", "grouped_matmul_swiglu_quant_v2"
 X, W, S, T, G = i8(6, 32), i8(3, 32, 16), f32(3, 16) / 99, f32(6), ends(2, 2, 5, dtype=I64)
 W4, P, B = i32(3, 32, 2), packed(16, 3), f32(3, 16)
 X4 = i32(6, 4)
+# Eagerly int8 weights are in FRACTAL_NZ, in whole blocks of 32 columns.
+W8, S8 = i8(3, 32, 32), f32(3, 32) / 99
 
 
 def first(x: torch.Tensor, w: torch.Tensor, s: torch.Tensor = S, **options: Any) -> tuple[Any, ...]:
-    return (x, w, options.pop("group_list", G), s, options.pop("x_scale", T)), options
+    return (x, nz(w), options.pop("group_list", G), s, options.pop("x_scale", T)), options
 
 
 def second(x: torch.Tensor, w: torch.Tensor, s: torch.Tensor = S, **options: Any) -> tuple[Any, ...]:
-    return (x, [w], [s], options.pop("x_scale", T), options.pop("group_list", G)), options
+    return (
+        x,
+        [nz(w) if w.dtype == torch.int8 else w],
+        [s],
+        options.pop("x_scale", T),
+        options.pop("group_list", G),
+    ), options
 
 
 def call(make: Any, op: str, label: str, version: Any, *args: Any, **options: Any) -> Any:
@@ -54,9 +62,9 @@ GOOD = [
     ok("a8w4 of one int32", first, i8(1, 1), i32(1, 1, 1), packed(8, 1), bias=f32(1, 8), **ROW),
     ok("fewer groups than experts", first, X, W, group_list=ends(2, 6, dtype=I64)),
     ok("no rows", first, i8(0, 32), W, x_scale=f32(0), group_list=ends(0, 0, 0, dtype=I64)),
-    ok("int8", second, X, W, **COUNTS, tuning_config=[3]),
-    ok("float16 scale", second, X, W, f16(3, 16), dequant_dtype=6),
-    ok("as in the document's graph", second, X, W, quant_dtype=1, dequant_dtype=5),
+    ok("int8", second, X, W8, S8, **COUNTS, tuning_config=[3]),
+    ok("float16 scale", second, X, W8, f16(3, 32), dequant_dtype=6),
+    ok("as in the document's graph", second, X, W8, S8, quant_dtype=1, dequant_dtype=5),
     ok("a8w4", second, X, W4, P, weight_assist_matrix=[B], **COUNTS),
     ok("a8w4 in groups", second, X, W4, packed(16, 6).view(3, 2, 16), weight_assist_matrix=[B], dequant_mode=1),
     ok("a4w4", second, X4, W4, P, smooth_scale=f32(3, 8)),
@@ -140,7 +148,16 @@ WRONG = [
 ]
 WRONG_VALUES = [
     wrong("group_list[1]", "ends that fall", first, X, W, group_list=ends(3, 2, 5, dtype=I64)),
-    wrong("group_list", "more rows than x", second, X, W, group_list=ends(2, 2, 5, dtype=I64), group_list_type=1),
+    wrong("group_list", "more rows than x", second, X, W8, S8, group_list=ends(2, 2, 5, dtype=I64), group_list_type=1),
+]
+
+WRONG_FORMATS = [
+    bad(TWO, "weight[0]", "int4 in NC1HWC0", X, [stored(W4, 3)], [P], T, G, weight_assist_matrix=[B]),
+    bad(ONE, "weight", "int8 in ND", X, W, G, S, T),
+    bad(ONE, "weight", "int4 in ND", X, W4, G, P, T, bias=B),
+    bad(TWO, "weight[0]", "int8 in ND", X, [W8], [S8], T, G),
+    wrong("weight[0].size(1)", "broken blocks of rows", second, i8(6, 24), i8(3, 24, 32), S8),
+    wrong("weight[0].size(2)", "broken blocks of columns", second, X, W),
 ]
 
 

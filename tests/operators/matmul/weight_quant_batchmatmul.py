@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.call_strategies import Draw, mostly, optional, tensor
 from support.call_table import Case, Statement, bad, good, packed
 from support.numpy_rules import floats
-from support.tensors import bf16, f16, f32, i8, i32
+from support.tensors import bf16, f16, f32, i8, i32, nz, stored
 
 OP = "weight_quant_batchmatmul"
 X, W, S = f16(4, 64), i8(64, 16), f16(16)
@@ -30,6 +30,9 @@ GOOD = [
     good(OP, "int8 result, float scale", X, W, S, quant_scale=f32(16), quant_offset=f32(16)),
     good(OP, "int8 result, one float scale", bf16(4, 64), i32(64, 2), bf16(16), quant_scale=f32(1)),
     good(OP, "int8 result, a row", bf16(4, 64), W, bf16(16), quant_scale=f32(1, 16), quant_offset=f32(1, 16)),
+    good(OP, "int4 groups in FRACTAL_NZ", f16(4, 128), nz(i32(128, 8)), f16(2, 64), antiquant_group_size=64),
+    good(OP, "int4 view in FRACTAL_NZ", f16(4, 128), nz(i32(64, 16).t()), f16(64, 1).t()),
+    good(OP, "int8 in FRACTAL_NZ", X, nz(W), S),
     good(OP, "packed scale", X, i8(64, 64).t(), packed(64), OFFSETS, bias=f16(64)),
     good(OP, "packed scale of two dimensions", X, i8(64, 64).t(), packed(64, 1), OFFSETS.reshape(1, 64)),
     good(OP, "packed scale without offset", X, i8(128, 64).t(), packed(128)),
@@ -99,6 +102,21 @@ WRONG_EAGERLY = [
 ]
 WRONG_VALUES = [
     bad(OP, "antiquant_offset", "offset of nine bits", X, *PACKED, torch.full((64,), 128, dtype=torch.int32)),
+]
+
+X4, W4 = f16(4, 128), nz(i32(128, 8))
+GROUPED = f16(2, 64)
+WRONG_FORMATS = [
+    bad(OP, "weight", "weight in NC1HWC0", X, stored(W, 3), S),
+    bad(OP, "x", "x in FRACTAL_NZ", nz(X), W, S),
+    bad(OP, "antiquant_group_size", "int4 in groups of 32", X4, W4, f16(4, 64), antiquant_group_size=32),
+    bad(OP, "x", "a transposed x", f16(128, 4).t(), W4, GROUPED, antiquant_group_size=64),
+    bad(OP, "weight", "groups in a transposed weight", X4, nz(i32(64, 16).t()), GROUPED, antiquant_group_size=64),
+    bad(OP, "k must be", "groups, the last one short", f16(4, 96), nz(i32(96, 8)), GROUPED, antiquant_group_size=64),
+    bad(OP, "n must be", "groups of 48 columns", X4, nz(i32(128, 6)), f16(2, 48), antiquant_group_size=64),
+    bad(OP, "antiquant_scale", "int4 with one scale", X4, W4, f16(1)),
+    bad(OP, "weight", "int4 without groups, not transposed", X4, W4, f16(64)),
+    bad(OP, "quant_scale", "int8 results", X4, nz(i32(64, 16).t()), f16(64), quant_scale=f32(64)),
 ]
 
 
