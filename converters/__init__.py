@@ -6,7 +6,6 @@ wrongly.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
 ENTRY_POINTS = "graph_quant.converters"
@@ -26,7 +25,7 @@ def register() -> None:
     from graph_quant.converters import unbacked_sizes, unsupported
     from graph_quant.converters.decompositions import add_to_backend
     from graph_quant.converters.lowering import CONVERTERS, converter, lowered, or_upstream
-    from graph_quant.discovery import import_modules, indexed_modules
+    from graph_quant.discovery import import_modules, indexed_modules, load_plugins
     from graph_quant.dispatcher import is_defined, overload
     from torchair import npu_fx_compiler
     from torchair._ge_concrete_graph import fx2ge_converter
@@ -37,8 +36,7 @@ def register() -> None:
     # sync_batch_norm registers meta functions alone, which the index does not list.
     unindexed = f"{__name__}.aten.sync_batch_norm"
     import_modules(sorted({unindexed, *indexed_modules("CONVERTERS"), *indexed_modules("DECOMPOSITIONS")}))
-    for entry in entry_points(group=ENTRY_POINTS):
-        entry.load()
+    list(load_plugins(ENTRY_POINTS))
     ours = {overload(name): converter(name) for name in sorted(lowered()) if is_defined(name)}
     for operator, convert in {**ours, **CONVERTERS}.items():
         upstream = getattr(operator, "_ge_converter", None)

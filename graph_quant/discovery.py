@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 # The entry points with which other packages register operators of their own.
 ENTRY_POINTS = "graph_quant.operators"
@@ -19,6 +21,40 @@ ENTRY_POINTS = "graph_quant.operators"
 Entry = TypeVar("Entry")
 # The modules that have declared a name so far, by section of the index: what the index is generated from.
 declarations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+
+class PluginProblem(NamedTuple):
+    """An entry point of another package that does not work, and why."""
+
+    entry_point: str
+    reason: str
+
+
+# What is wrong with the entry points that were loaded so far.
+plugin_problems: list[PluginProblem] = []
+
+
+def load_plugins(group: str) -> Iterator[EntryPoint]:
+    """Import the modules of an entry point group; yield each entry point after its import.
+
+    One that fails is reported and skipped: a faulty package must not stop those that do not use it.
+    """
+    for entry in entry_points(group=group):
+        try:
+            entry.load()
+        except Exception as error:
+            report_plugin(entry, f"{type(error).__name__}: {error}")
+        yield entry
+
+
+def report_plugin(entry: EntryPoint, reason: str) -> None:
+    """Warn of an entry point that does not work."""
+    package = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+    name = f"{entry.group}: {entry.name} = {entry.value}{package}"
+    first_line = reason.strip().partition("\n")[0]
+    plugin_problems.append(PluginProblem(name, first_line))
+    message = f"graph_quant: the entry point {name} does not work: {first_line}"
+    warnings.warn_explicit(message, UserWarning, entry.value, 1)  # of the package, not of this line
 
 
 def load_attribute(name: str, modules: Mapping[str, Sequence[str]], package: str) -> Any:

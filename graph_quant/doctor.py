@@ -117,10 +117,13 @@ def _registered(diagnosis: Diagnosis) -> None:
     import torchair  # noqa: F401  (its import brings the converters in)
 
     from .converters.lowering import lowered
-    from .dispatcher import overload
+    from .dispatcher import is_defined, overload
     from .meta import RECORDS
+    from .meta.registration import installed_records
 
-    records, ours = RECORDS.values(), lowered()
+    installed = installed_records()
+    records = [RECORDS[name] for name in installed]
+    ours = [name for name in lowered() if is_defined(name)]
     converters = [name for name in ours if _is_ours(overload(name))]
     if len(converters) < len(ours):
         what = f"TorchAir uses {len(converters)} of {len(ours)} converters of graph_quant"

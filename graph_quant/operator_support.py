@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from .releases.schemas import releases, releases_without
+
 # Stands for nodes that are not named in a converter's source.
 UNKNOWN = "?"
 
@@ -19,6 +21,7 @@ class OperatorSupport:
     """One operator. ``missing`` are the GE nodes its converter can emit and the host has no kernel for.
 
     ``defined_by`` is torch_npu, ATB, another package, or a compiled extension that a stand-in answers for.
+    ``releases`` are those of torch_npu that have the operator, where the installed one lacks it.
     """
 
     name: str
@@ -28,6 +31,7 @@ class OperatorSupport:
     rules: bool
     lowered_by: str
     missing: tuple[str, ...]
+    releases: tuple[str, ...] = ()
 
     @property
     def graph(self) -> bool:
@@ -44,7 +48,7 @@ def supported_operators() -> list[OperatorSupport]:
 
     from .converters.decompositions import DECOMPOSITIONS
     from .converters.lowering import lowered
-    from .dispatcher import overload
+    from .dispatcher import is_defined, overload
     from .host.kernels import KERNELS
     from .meta import RECORDS
     from .start import stand_ins
@@ -55,6 +59,10 @@ def supported_operators() -> list[OperatorSupport]:
     operators = []
     npu = {name for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::")}
     for name in sorted(npu | RECORDS.names() | stand_ins.operators()):
+        if not is_defined(name):
+            if name.startswith("npu::"):
+                operators.append(_absent(name, RECORDS[name]))
+            continue
         record, converter = RECORDS.get(name), getattr(overload(name), "_ge_converter", None)
         origin = stand_ins.origin(name)
         if record is None and converter is None and origin is None:
@@ -72,6 +80,13 @@ def supported_operators() -> list[OperatorSupport]:
             )
         )
     return operators
+
+
+def _absent(name: str, record: Any) -> OperatorSupport:
+    """Return an operator that the installed torch_npu lacks."""
+    lacking = releases_without(name)
+    having = tuple(release for release in releases() if release not in lacking)
+    return OperatorSupport(name, _package(name, record), _family(record), False, False, "", (), having)
 
 
 def _lowered_by(name: str, ours: set[str], record: Any, converter: Any) -> str:

@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import inspect
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,9 +49,15 @@ def _exists(path: str) -> bool:
     owner, _, attribute = path.partition(" ")
     try:
         holder = _resolve(owner, loaded=bool(attribute))
-        return not attribute or attribute in inspect.getsource(holder)
+        return not attribute or attribute in _source(holder)
     except (ImportError, AttributeError, OSError, TypeError):
         return False
+
+
+def _source(holder: Any) -> str:
+    with warnings.catch_warnings():  # upstream's source has invalid escapes
+        warnings.simplefilter("ignore")
+        return inspect.getsource(holder)
 
 
 @functools.cache
@@ -239,7 +246,10 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch_npu.npu._lazy_init",
         "torch_npu.npu _initialized",
         "torch_npu.npu _is_internal_in_bad_fork",
-        "torch_npu._init.registry.registry_manager._cann_package_check",
+        (
+            "torch_npu._init.registry.registry_manager._cann_package_check",
+            "torch_npu.utils.npu_intercept._cann_package_check",
+        ),
     ),
     *_private_apis(
         "a capture that failed keeps its memory",

@@ -5,13 +5,13 @@ Only the names of the operators are registered; a record is loaded when its oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from importlib.metadata import entry_points
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import torch
 from graph_quant import discovery
-from graph_quant.dispatcher import infer_with
+from graph_quant.dispatcher import infer_with, is_defined
 from graph_quant.meta.execution import execute
 from graph_quant.meta.operator import RECORDS, inferring, title
 from torch_npu.op_plugin.meta import _meta_registrations
@@ -23,29 +23,54 @@ def register() -> None:
     """Register all records with the dispatcher. Calling it again does nothing."""
     if _libraries:
         return
-    load()
-    register_names(installed_records())
+    plugins = load()
+    register_names(installed_records(), plugins)
 
 
-def register_names(operators: Collection[str]) -> None:
-    """Register the records of these operators with the dispatcher."""
+def register_names(operators: Collection[str], plugins: Mapping[str, EntryPoint] | None = None) -> None:
+    """Register the records of these operators with the dispatcher.
+
+    Args:
+        operators: Their names.
+        plugins: The entry points that declare some of them; one that fails is reported and skipped.
+    """
     names = sorted(operators)
     libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
     for name in names:
-        library, record = libraries[name.partition("::")[0]], RECORDS.get_loaded(name)
-        if record is None or record.rules is not None:
-            infer_with(library, name, inferring(name, upstream(title(name))))
-        if record is None or record.reference is not None:
-            library.impl(name, execute(name), "CPU")
+        try:
+            _register_record(libraries[name.partition("::")[0]], name)
+        except Exception as error:
+            if plugins is None or name not in plugins:
+                raise
+            discovery.report_plugin(plugins[name], f"{name} cannot be registered: {error}")
     _libraries.extend(libraries.values())
 
 
-def load() -> None:
-    """Define the operators of ATB, and import the records that other packages register as entry points."""
+def _register_record(library: torch.library.Library, name: str) -> None:
+    record = RECORDS.get_loaded(name)
+    if record is None or record.rules is not None:
+        infer_with(library, name, inferring(name, upstream(title(name))))
+    if record is None or record.reference is not None:
+        library.impl(name, execute(name), "CPU")
+
+
+def load() -> dict[str, EntryPoint]:
+    """Define the operators of ATB, and import the records of other packages.
+
+    Returns:
+        The entry points that declare the operators of other packages, by operator.
+    """
     from graph_quant.meta import atb  # noqa: F401  (defines the operators)
 
-    for entry in entry_points(group=discovery.ENTRY_POINTS):
-        entry.load()
+    plugins: dict[str, EntryPoint] = {}
+    known = RECORDS.names()
+    for entry in discovery.load_plugins(discovery.ENTRY_POINTS):
+        for name in sorted(RECORDS.names() - known):
+            plugins[name] = entry
+            if not is_defined(name):
+                discovery.report_plugin(entry, f"{name} has a record but is not defined by torch.library.define")
+        known = RECORDS.names()
+    return plugins
 
 
 def installed_records() -> set[str]:

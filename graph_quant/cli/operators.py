@@ -49,13 +49,17 @@ def run(options: argparse.Namespace) -> int:
     for operator in chosen:
         marks = ("yes" if mark else "-" for mark in (operator.eager, operator.graph, operator.rules))
         lacks = f"  (no kernel: {', '.join(operator.missing)})" if operator.missing else ""
+        if operator.releases:
+            lacks = f"absent in the installed torch_npu; it is in {', '.join(operator.releases)}"
         name = operator.name.removeprefix("npu::")
         row = f"{name:52} " + "".join(f"{mark:7}" for mark in marks) + f"{operator.defined_by:27}"
         print((row + operator.lowered_by + lacks).rstrip())
+    absent = sum(bool(operator.releases) for operator in chosen)
     print(
         f"{len(chosen)} operators: {sum(operator.eager for operator in chosen)} eager, "
         f"{sum(operator.graph for operator in chosen)} in graphs, "
         f"{sum(not operator.eager and not operator.graph for operator in chosen)} neither"
+        + (f" (of which {absent} are not in the installed torch_npu)" if absent else "")
     )
     return 0 if chosen else 1
 

@@ -12,6 +12,8 @@ from .imports import ImportActions
 from .preload import HOST, HostNpuError, choose, chosen
 
 _actions = ImportActions()
+# Where torch_npu checks CANN's environment; before 2.13 in its utilities.
+_ENVIRONMENT_CHECKS = ("torch_npu._init.registry.registry_manager", "torch_npu.utils.npu_intercept")
 _MESSAGES = "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv"
 
 
@@ -27,7 +29,8 @@ def activate() -> None:
     _actions.install()
     acl_module.install()
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
-    _actions.after("torch_npu._init.registry.registry_manager", _silence_environment_check)
+    for module in _ENVIRONMENT_CHECKS:
+        _actions.after(module, partial(_silence_environment_check, module))
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _after_torch_npu)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
@@ -53,11 +56,11 @@ def _choose_runtime() -> None:
     choose()
 
 
-def _silence_environment_check() -> None:
+def _silence_environment_check(module: str) -> None:
     """Drop torch_npu's warning that CANN's environment is not set: the host device does not need it."""
-    if chosen() is HOST:
-        manager = sys.modules["torch_npu._init.registry.registry_manager"]
-        vars(manager)["_cann_package_check"] = lambda: None
+    names = vars(sys.modules[module])
+    if chosen() is HOST and "_cann_package_check" in names:
+        names["_cann_package_check"] = lambda: None
 
 
 def _serialize_backend_creation() -> None:
