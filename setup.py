@@ -1,5 +1,7 @@
 """Builds the host NPU (a small C library under CANN's names) and the package's own machine code into the package."""
 
+import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -17,6 +19,8 @@ NATIVE_LIBRARY = "libgraph_quant_native.so"
 LIBRARY = runpy.run_path("graph_quant/host/library.py")
 RUNTIME, ALIASES = LIBRARY["RUNTIME"], LIBRARY["ALIASES"]
 COMPILE = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]
+# A wheel runs where glibc is as old as this one, as torch's own wheels do.
+OLDEST_GLIBC = (2, 28)
 # A refused C++ call throws through these C frames.
 COMPILE += ["-fexceptions", "-funwind-tables"]
 
@@ -28,7 +32,8 @@ class BuildHostNpu(build_ext):
         root = Path() if self.inplace or self.editable_mode else Path(self.get_finalized_command("build_py").build_lib)
         target = root / "graph_quant/host/lib"
         target.mkdir(parents=True, exist_ok=True)
-        compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+        names = (os.environ.get("CC", ""), "cc", "gcc", "clang")
+        compiler = next((path for name in names if name and (path := shutil.which(name))), None)
         if compiler is None:
             raise SystemExit(
                 "graph-quant: a C compiler is needed to build the host NPU, and none of cc, gcc, clang was found; "
@@ -38,8 +43,9 @@ class BuildHostNpu(build_ext):
             compiler,
             target,
             RUNTIME,
-            [str(source) for source in sorted(SHIM.glob("*.c"))],
-            ["-ldl", "-lpthread"],
+            ["-include", str(SHIM / "glibc.h"), *map(str, sorted(SHIM.glob("*.c")))],
+            # Before glibc 2.34 they are not a part of libc.
+            ["-Wl,--no-as-needed", "-l:libdl.so.2", "-l:libpthread.so.0", "-Wl,--as-needed"],
         )
         for alias in ALIASES:
             runtime = ["-Wl,--no-as-needed", f"-L{target}", "-lascendcl", "-Wl,-rpath,$ORIGIN"]
@@ -69,10 +75,21 @@ class BuildHostNpu(build_ext):
 
 
 class AnyPythonWheel(bdist_wheel):
-    """The library is tied to a platform, not to a Python version."""
+    """The libraries are tied to a platform, not to a Python version."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        return ("py3", "none", super().get_tag()[2])
+        platform = super().get_tag()[2]
+        root = Path(self.bdist_dir or "")
+        needed = max((version for path in root.rglob("*.so") for version in glibc_versions(path)), default=None)
+        if platform.startswith("linux_") and needed and needed <= OLDEST_GLIBC:
+            platform = platform.replace("linux_", "manylinux_{}_{}_".format(*OLDEST_GLIBC), 1)
+        return ("py3", "none", platform)
+
+
+def glibc_versions(library: Path) -> set[tuple[int, ...]]:
+    """The versions of glibc whose symbols a library asks for."""
+    names = re.findall(rb"\0GLIBC_([0-9.]+)(?=\0)", library.read_bytes())
+    return {tuple(map(int, name.split(b"."))) for name in names}
 
 
 class BinaryDistribution(Distribution):

@@ -1,5 +1,6 @@
-"""Tries each graph mode of TorchAir and torch_npu."""
+"""Tries each graph mode of TorchAir and torch_npu, and a group of ranks."""
 
+import importlib.util
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +8,42 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .ge import first_line
+
+# The modules of modes that not every release has.
+_MODULES = {"npugraph_ex": "torch_npu.dynamo.npugraph_ex"}
+
 
 def try_modes() -> dict[str, str]:
-    """Return, for each mode, "works" or the first line of the error."""
-    return {name: _outcome(mode) for name, mode in MODES.items()}
+    """Return, for each mode, "works", "off here: …" where it does not exist, or the first line of the error."""
+    return {name: _missing(name) or _outcome(mode) for name, mode in MODES.items()}
+
+
+def try_ranks() -> str:
+    """Return "works" if a group of one rank communicates, else why not."""
+    dist: Any = torch.distributed
+    if not dist.is_available() or not dist.is_backend_available("hccl"):
+        return "off here: torch.distributed has no backend hccl"
+    if dist.is_initialized():
+        return "in use by this process"
+    try:
+        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            values = torch.ones(2, device="npu")
+            dist.all_reduce(values)
+            return "works" if values.sum().item() == 2 else "computes wrong sums"
+        finally:
+            dist.destroy_process_group()
+    except Exception as error:
+        return f"off here: {first_line(error)}"
+
+
+def _missing(mode: str) -> str | None:
+    """Say that the installed torch_npu does not have a mode; None if it has."""
+    module = _MODULES.get(mode)
+    if module is None or importlib.util.find_spec(module):
+        return None
+    return f"off here: the installed torch_npu has no {module}"
 
 
 def _outcome(mode: Callable[[Tensor], Tensor]) -> str:

@@ -1,12 +1,18 @@
 """The built wheel: its contents, and that it works when installed."""
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
+import graph_quant
 import pytest
+from elftools.elf.elffile import ELFFile
 from graph_quant import native
 
 ROOT = Path(__file__).parent.parent
@@ -55,21 +61,41 @@ def test_wheel_contents(wheel) -> None:
     assert sources - beside <= set(names), "a subpackage is missing"
 
 
-def test_wheel_tag(wheel) -> None:
-    assert wheel.name.startswith("graph_quant-")
-    assert "-py3-none-linux_" in wheel.name
+def test_wheel_fits_every_python_and_glibc_2_28(wheel) -> None:
+    """Independent of the build: pyelftools reads the versions of the symbols that the libraries ask for."""
+    assert wheel.name == f"graph_quant-{graph_quant.__version__}-py3-none-manylinux_2_28_{platform.machine()}.whl"
+    libraries = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")]
+    assert len(libraries) > 5
+    for name in libraries:
+        with zipfile.ZipFile(wheel).open(name) as file:
+            required = ELFFile(file).get_section_by_name(".gnu.version_r")
+            needed = {version.name for _, versions in required.iter_versions() for version in versions}
+        glibc = [tuple(map(int, version[6:].split("."))) for version in needed if version.startswith("GLIBC_")]
+        assert glibc, name
+        assert max(glibc) <= (2, 28), (name, needed)
 
 
-def test_installed_wheel_works(wheel, tmp_path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
-    code = (
-        "import graph_quant, torch, graph_quant.meta, graph_quant.converters; "
-        "print(graph_quant.meta.__file__, torch.ones(2, device='npu').sum().item())"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout == f"{tmp_path}/graph_quant/meta/__init__.py 2.0\n", done.stderr
+def test_wheel_installs_and_runs_without_a_compiler(wheel, tmp_path) -> None:
+    """The environment sees torch and the other dependencies through a .pth file."""
+    venv.create(tmp_path / "clean", with_pip=False)
+    python = tmp_path / "clean" / "bin" / "python"
+    (site,) = (tmp_path / "clean" / "lib").glob("python*/site-packages")
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["PATH"] = str(tmp_path / "clean" / "bin")
+    for tool in ("cc", "gcc", "clang"):
+        assert shutil.which(tool, path=environment["PATH"]) is None
+    (tmp_path / "index").mkdir()
+    shutil.copy(wheel, tmp_path / "index")
+    install = ["-m", "pip", "install", "--no-index", "--find-links", tmp_path / "index", "--target", site]
+    # The environment of the tests has the package itself, in editable form.
+    subprocess.run([python, *install, "--quiet", "--no-deps", "graph-quant"], env=environment, check=True)
+    code = "import graph_quant, torch; print(graph_quant.__file__, torch.ones(2, device='npu').sum().item())"
+    done = subprocess.run([python, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"{site}/graph_quant/__init__.py 2.0\n", done.stderr
+    command = [python, "-m", "graph_quant", "operators", "npu_group_quant"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_build_without_compiler_names_the_requirement(tmp_path) -> None:

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         f"enabled     {'yes: plain python can import torch_npu' if report.enabled else 'no: run `graph-quant enable`'}"
     )
     if report.runtime:
-        print(f"runtime     {'host NPU (no CANN on this machine)' if report.runtime == 'host' else report.runtime}")
+        print(f"runtime     {report.runtime_reason}")
     if report.device:
         gib = report.device["total"] / 2**30
         print(
@@ -45,6 +45,10 @@ def run(options: argparse.Namespace) -> int:
         print("registered  " + ", ".join(f"{count} {part}" for part, count in report.registered.items()))
     for mode, outcome in report.modes.items():
         print(f"graphs      {mode:15} {outcome}")
+    for feature, state in report.features.items():
+        print(f"feature     {feature:15} {state}")
+    for plugin, reason in report.plugins.items():
+        print(f"plug-in     {plugin}: off here: {reason}")
     for warning in report.warnings:
         print(f"warning     {warning}")
     for problem in report.problems:

@@ -12,6 +12,8 @@ from .imports import ImportActions
 from .preload import HOST, HostNpuError, choose, chosen
 
 _actions = ImportActions()
+# The modules that could not be extended, and the first error of each.
+failed_actions = _actions.failed
 # Where torch_npu checks CANN's environment; before 2.13 in its utilities.
 _ENVIRONMENT_CHECKS = ("torch_npu._init.registry.registry_manager", "torch_npu.utils.npu_intercept")
 _MESSAGES = "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv"

@@ -21,6 +21,8 @@ class ImportActions:
         self._before: dict[str, Action] = {}
         self._after: dict[str, Action] = {}
         self._searching: set[str] = set()
+        # The first error of an action by its module: what follows from it may hide it.
+        self.failed: dict[str, Exception] = {}
 
     def install(self) -> None:
         """Insert this finder before the others."""
@@ -34,9 +36,16 @@ class ImportActions:
     def after(self, module: str, action: Action) -> None:
         """Run `action` just after the code of `module`, or at once if `module` is imported already."""
         if module in sys.modules:
-            action()
+            self._run(module, action)
         else:
             self._after[module] = action
+
+    def _run(self, module: str, action: Action) -> None:
+        try:
+            action()
+        except Exception as error:
+            self.failed.setdefault(module, error)
+            raise
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -58,10 +67,10 @@ class ImportActions:
 
         def exec_module(module: ModuleType) -> None:
             if action := self._before.pop(name, None):
-                action()
+                self._run(name, action)
             execute(module)
             if action := self._after.pop(name, None):
-                action()
+                self._run(name, action)
 
         loader.exec_module = exec_module
 

@@ -15,6 +15,8 @@ DEVICES = "GRAPH_QUANT_DEVICES"
 MEMORY = "GRAPH_QUANT_MEMORY"
 SATURATE = "INF_NAN_MODE_FORCE_DISABLE"
 _MAX_DEVICES = 64
+# The driver's library, which CANN's runtime loads: an image to build software has CANN without it.
+_DRIVER = "libascend_hal.so"
 
 
 # The runtime behind torch_npu in this process.
@@ -57,8 +59,31 @@ def chosen() -> str | None:
 
 
 def cann_loads() -> bool:
-    """Whether the dynamic loader finds a CANN runtime."""
-    return _try_load(RUNTIME) is None
+    """Whether the dynamic loader finds a driver and a CANN runtime.
+
+    The driver comes first: a runtime that is loaded already would be torch_npu's, and cannot work without a driver.
+    """
+    return _try_load(_DRIVER) is None and _try_load(RUNTIME) is None
+
+
+def explain() -> str:
+    """Return the runtime that was chosen, and why, in words."""
+    if _chosen != HOST:
+        return str(_chosen)
+    if switch() == "on":
+        return f"host NPU ({SWITCH}=on)"
+    folder = _cann_folder()
+    if folder is None:
+        return "host NPU (no CANN on this machine)"
+    return f"host NPU (CANN is in {folder}, but no driver: {_try_load(_DRIVER) or f'{RUNTIME} does not load'})"
+
+
+def _cann_folder() -> str | None:
+    """The first folder of the loader's search path with a CANN runtime."""
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        if folder and os.path.exists(os.path.join(folder, RUNTIME)):  # noqa: PTH110, PTH118
+            return folder
+    return None
 
 
 def is_built() -> bool:

@@ -88,20 +88,20 @@ def test_private_apis_exist() -> None:
 @pytest.mark.parametrize(
     "path", ["torch._no_such_name", "torch.fx.GraphModule _no_such_name", "torchair.no.such_module"]
 )
-def test_doctor_reports_missing_private_apis(monkeypatch, path: str) -> None:
-    monkeypatch.setattr(private_apis, "PRIVATE_APIS", (private_apis.PrivateApi(path, "nothing works"),))
-    diagnosis = doctor.examine()
-    assert not diagnosis.usable
-    assert [problem.what for problem in diagnosis.problems] == [
-        f"{path.replace(' ', ': ')} is not where it was: nothing works"
-    ]
+def test_doctor_reports_what_is_off_without_a_name(monkeypatch, path: str) -> None:
+    monkeypatch.setattr(private_apis, "PRIVATE_APIS", (private_apis.PrivateApi(path, "one thing does not work"),))
+    diagnosis = doctor.Diagnosis()
+    doctor._private_apis(diagnosis)
+    where = f"{path.replace(' ', ': ')} not in the installed torch, torch_npu or TorchAir"
+    assert diagnosis.warnings == [f"one thing does not work: {where}"]
 
 
 def test_doctor_names_files_that_use_missing_apis(monkeypatch) -> None:
-    monkeypatch.setattr(
-        private_apis,
-        "PRIVATE_APIS",
-        (private_apis.PrivateApi("torch._C._no._construct_storage_from_data_pointer", "no memory"),),
-    )
-    (problem,) = doctor.examine().problems
-    assert problem.what.endswith("no memory (graph_quant/host/alias.py, graph_quant/host/engine/inputs.py)")
+    path = "torch._C._no._construct_storage_from_data_pointer"
+    missing = [private_apis.PrivateApi(name, "no memory") for name in (path, "torch._no_such_name")]
+    monkeypatch.setattr(private_apis, "PRIVATE_APIS", missing)
+    diagnosis = doctor.Diagnosis()
+    doctor._private_apis(diagnosis)
+    files = "graph_quant/host/alias.py, graph_quant/host/engine/inputs.py"
+    (warning,) = diagnosis.warnings
+    assert warning.startswith(f"no memory: {path} ({files}) and 1 more not in the installed torch")

@@ -13,17 +13,19 @@ CHOICE = "from graph_quant.start import preload; print(preload.choose())"
 
 @pytest.fixture
 def decoy(tmp_path: Path) -> str:
-    """A folder with a libascendcl.so that is not ours: what a machine with CANN looks like to the loader."""
+    """A folder with a runtime and a driver that are not ours: what a machine with CANN looks like to the loader."""
     folder = tmp_path / "cann"
+    build_empty_libraries(folder, "libascendcl.so", "libascend_hal.so")
+    return str(folder)
+
+
+def build_empty_libraries(folder: Path, *names: str) -> None:
     folder.mkdir()
     compiler = shutil.which("cc")
     assert compiler, "a C compiler is needed, as it was to build this package"
-    source = ["-x", "c", "/dev/null"]
-    subprocess.run(
-        [compiler, "-shared", "-Wl,-soname,libascendcl.so", "-o", folder / "libascendcl.so", *source],
-        check=True,
-    )
-    return str(folder)
+    for name in names:
+        command = [compiler, "-shared", f"-Wl,-soname,{name}", "-o", folder / name, "-x", "c", "/dev/null"]
+        subprocess.run(command, check=True)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,19 @@ def test_shim_is_not_opened_with_cann(run_python, decoy) -> None:
     code = f"{CHOICE}; print([line for line in open('/proc/self/maps') if 'graph_quant' in line])"
     done = run_python(code, LD_LIBRARY_PATH=decoy)
     assert done.stdout.split() == ["CANN", "[]"]
+
+
+def test_cann_without_a_driver_leaves_the_host_npu(run_python, tmp_path) -> None:
+    """An image to build software has CANN's toolkit; libascend_hal.so comes with the driver of the machine."""
+    folder = tmp_path / "toolkit" / "lib64"
+    folder.parent.mkdir()
+    build_empty_libraries(folder, "libascendcl.so", "libhccl.so", "libge_runner.so")
+    code = "import torch, torch_npu; from graph_quant.start import preload; "
+    code += "print(torch.ones(2).npu().sum().item(), preload.explain())"
+    environment = {"LD_LIBRARY_PATH": str(folder), "ASCEND_HOME_PATH": str(folder.parent)}
+    done = run_python(f"import graph_quant; {code}", **environment)
+    reason = "libascend_hal.so: cannot open shared object file: No such file or directory"
+    assert done.stdout == f"2.0 host NPU (CANN is in {folder}, but no driver: {reason})\n", done.stderr
 
 
 def test_unknown_switch_is_refused_in_one_line() -> None:
