@@ -73,7 +73,7 @@ def record_declaration(section: str, name: str) -> None:
     declarations[section][name].add(frame.f_globals["__name__"])
 
 
-def read_index(section: str) -> dict[str, str]:
+def read_index(section: str) -> dict[str, Any]:
     """Return a section of the index: names and the modules that declare them."""
     return dict(getattr(importlib.import_module("graph_quant.operator_index"), section))
 

@@ -5,6 +5,7 @@ It does not read the index that it replaces, so that it also works where that is
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 import sys
@@ -50,7 +51,29 @@ def generate() -> str:
         with suppress(KeyError):
             importlib.import_module(module)
     discovery.import_modules(modules)
-    return _HEADER + "".join(_section(name, comment) for name, comment in SECTIONS.items())
+    return _HEADER + "".join(_section(name, comment) for name, comment in SECTIONS.items()) + _facts()
+
+
+def _facts() -> str:
+    """The properties of GE op types that are not the default, so that reading them imports no kernel."""
+    kernels = importlib.import_module("graph_quant.ge.kernels")
+    plain = kernels.Facts()
+    declaring = discovery.declarations["KERNELS"]
+    lines = []
+    for name, declared in sorted(kernels.FACTS.items()):
+        if any(module.startswith(PACKAGES) for module in declaring[name]):
+            changed = {
+                field.name: dict(value) if field.name == "only" else value
+                for field in dataclasses.fields(plain)
+                if (value := getattr(declared, field.name)) != getattr(plain, field.name)
+            }
+            lines += [f'    "{name}": {_format(changed)},\n'] if changed else []
+    comment = "GE op types and their properties, where they are not the default."
+    return f"\n# {comment}\n# fmt: off\nFACTS = {{\n{''.join(lines)}}}\n"
+
+
+def _format(value: dict[str, object]) -> str:
+    return repr(value).replace("'", '"')
 
 
 def _modules(package: str) -> Iterator[str]:
@@ -71,7 +94,7 @@ def _section(section: str, comment: str) -> str:
 def main() -> None:
     """Write the index."""
     empty = ModuleType("graph_quant.operator_index")
-    vars(empty).update({section: {} for section in SECTIONS})
+    vars(empty).update({section: {} for section in (*SECTIONS, "FACTS")})
     sys.modules[empty.__name__] = empty
     FILE.write_text(generate(), encoding="utf-8")
 

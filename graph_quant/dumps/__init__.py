@@ -13,12 +13,21 @@ from ..discovery import load_attribute
 if TYPE_CHECKING:
     from .analyse.apply_passes import pass_summary_lines as pass_summary_lines
     from .analyse.apply_passes import run_passes as run_passes
+    from .analyse.baseline import Baseline as Baseline
+    from .analyse.baseline import name_dumps as name_dumps
     from .analyse.cost import Costs as Costs
     from .analyse.device_check import check_device_data as check_device_data
+    from .analyse.limits import LIMIT_RULES as LIMIT_RULES
+    from .analyse.limits import GateLimits as GateLimits
+    from .analyse.limits import check_limits as check_limits
+    from .analyse.limits import measure_size as measure_size
     from .analyse.lint import Finding as Finding
     from .analyse.lint import Severity as Severity
+    from .analyse.lint import check_rule_names as check_rule_names
     from .analyse.lint import lint as lint
     from .analyse.lint import lint_rules as lint_rules
+    from .analyse.lint_report import CheckedDump as CheckedDump
+    from .analyse.lint_report import check_dump as check_dump
     from .analyse.pass_history import History as History
     from .analyse.pass_history import group_pass_dumps as group_pass_dumps
     from .analyse.pass_history import trace_passes as trace_passes
@@ -43,6 +52,10 @@ if TYPE_CHECKING:
     from .read.folder import list_dumps as list_dumps
     from .read.formats import is_tape as is_tape
     from .read.tape import read_tape as read_tape
+    from .render.lint_formats import to_annotations as to_annotations
+    from .render.lint_formats import to_junit as to_junit
+    from .render.lint_formats import to_lint_json as to_lint_json
+    from .render.lint_formats import to_sarif as to_sarif
     from .render.tape import tape_to_dot as tape_to_dot
     from .render.tape import tape_to_json as tape_to_json
     from .render.tape import tape_to_lines as tape_to_lines
@@ -60,10 +73,13 @@ if TYPE_CHECKING:
     from .render.tree import tree_lines as tree_lines
 
 _HOMES = {
+    "analyse.baseline": ("Baseline", "name_dumps"),
     "analyse.cost": ("Costs",),
     "analyse.device_check": ("check_device_data",),
     "analyse.apply_passes": ("pass_summary_lines", "run_passes"),
-    "analyse.lint": ("Finding", "Severity", "lint", "lint_rules"),
+    "analyse.limits": ("LIMIT_RULES", "GateLimits", "check_limits", "measure_size"),
+    "analyse.lint": ("Finding", "Severity", "check_rule_names", "lint", "lint_rules"),
+    "analyse.lint_report": ("CheckedDump", "check_dump"),
     "analyse.pass_history": ("History", "trace_passes", "group_pass_dumps"),
     "analyse.profile": ("join_profile", "read_profile"),
     "analyse.replay": ("read_tensors", "replay", "write_tensors"),
@@ -78,6 +94,7 @@ _HOMES = {
     "render.to_text": ("node_lines", "summary_lines"),
     "render.tape": ("tape_to_dot", "tape_to_json", "tape_to_lines"),
     "render.timing": ("Timing",),
+    "render.lint_formats": ("to_annotations", "to_junit", "to_lint_json", "to_sarif"),
     "render.to_dot": ("to_dot",),
     "render.to_ge_proto": ("to_ge_proto",),
     "render.to_ge_onnx": ("to_ge_onnx",),

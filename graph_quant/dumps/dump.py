@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .analyse.diff import Difference
     from .analyse.lint import Finding
-    from .graph.infer import Inference
+    from .graph.inference import Inference
     from .graph.outline import Item
     from .graph.patterns import Pattern
 
@@ -178,14 +178,25 @@ class Dump:
             from .graph.symbol_limits import check_inputs
 
             check_inputs(node for graph in self.graphs() for node in graph.order)
-            import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
-
-            from .graph.infer import infer
-
-            self._store_inference(infer(self, progress))
+            self._store_inference(self._read_types() or self._infer_by_kernels(progress))
             for uncalled in self.uncalled:
                 uncalled.infer()
         return self._inference  # type: ignore[return-value]
+
+    def _read_types(self) -> Inference | None:
+        """The types that the file suffices for, without torch."""
+        if self.kind == "live":
+            return None
+        from .graph.stated_types import read_stated_types
+
+        return read_stated_types(self)
+
+    def _infer_by_kernels(self, progress: Progress | None = None) -> Inference:
+        import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
+
+        from .graph.infer import infer
+
+        return infer(self, progress)
 
     def _store_inference(self, inference: Inference) -> None:
         """Store the inferred types, also in the called graphs."""

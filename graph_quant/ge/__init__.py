@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .dtypes import OF_ATTRIBUTE as OF_ATTRIBUTE
     from .dtypes import OF_DESC as OF_DESC
     from .dtypes import QUANTISED as QUANTISED
+    from .dtypes import STORED_DTYPES as STORED_DTYPES
     from .dtypes import TO_ATTRIBUTE as TO_ATTRIBUTE
     from .dtypes import TO_DESC as TO_DESC
     from .dtypes import UNDEFINED as UNDEFINED
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from .kernels import CONVOLUTION as CONVOLUTION
     from .kernels import KERNELS as KERNELS
     from .kernels import REDUCTION as REDUCTION
+    from .kernels import SHAPE_TYPES as SHAPE_TYPES
     from .kernels import SIZE_KERNELS as SIZE_KERNELS
     from .kernels import Facts as Facts
     from .kernels import Input as Input
@@ -64,11 +66,13 @@ if TYPE_CHECKING:
     from .kernels import declare as declare
     from .kernels import facts as facts
     from .kernels import kernel as kernel
+    from .kernels import list_size_types as list_size_types
     from .kernels import size_kernel as size_kernel
     from .protobuf import new_graph as new_graph
     from .protobuf import schema as schema
     from .registrations import Parameter as Parameter
     from .registrations import is_known as is_known
+    from .registrations import list_known_types as list_known_types
     from .registrations import registration as registration
     from .types import TRANSPOSE_ATTRIBUTES as TRANSPOSE_ATTRIBUTES
     from .values import LONGEST_SIZES as LONGEST_SIZES
@@ -102,6 +106,7 @@ _HOMES = {
         "OF_ATTRIBUTE",
         "OF_DESC",
         "QUANTISED",
+        "STORED_DTYPES",
         "TO_ATTRIBUTE",
         "TO_DESC",
         "UNDEFINED",
@@ -144,6 +149,7 @@ _HOMES = {
         "CONVOLUTION",
         "KERNELS",
         "REDUCTION",
+        "SHAPE_TYPES",
         "SIZE_KERNELS",
         "Facts",
         "Input",
@@ -152,6 +158,7 @@ _HOMES = {
         "declare",
         "facts",
         "kernel",
+        "list_size_types",
         "size_kernel",
     ),
     "protobuf": (
@@ -161,6 +168,7 @@ _HOMES = {
     "registrations": (
         "Parameter",
         "is_known",
+        "list_known_types",
         "registration",
     ),
     "types": ("TRANSPOSE_ATTRIBUTES",),

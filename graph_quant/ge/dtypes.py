@@ -108,6 +108,13 @@ BITS = {
     "float4_e2m1": 4, "float4_e1m2": 4, "float6_e3m2": 6, "float6_e2m3": 6,
 }  # fmt: skip
 
+# Dtypes that torch has, or in whose integers the host stores them.
+ALIKE_IN_TORCH = (
+    "float32", "float16", "bfloat16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64", "bool", "complex32", "complex64", "complex128", "float8_e5m2", "float8_e4m3fn",
+)  # fmt: skip
+STORED_DTYPES = {*ALIKE_IN_TORCH, "int4", "qint8", "quint8", "qint32", "hifloat8", "float8_e8m0"}
+
 QUANTISED = {"int8", "uint8", "qint8", "quint8", "int4", "qint32", "hifloat8", "float8_e5m2", "float8_e4m3fn"}
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..discovery import Index, Table
+from ..discovery import Index, Table, read_index
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -85,6 +85,10 @@ SIZE_KERNELS: Table[Kernel] = Table(Index("SIZE_KERNELS"))
 CONSTANT_KERNELS: Table[Kernel] = Table(Index("CONSTANT_KERNELS"))
 FACTS: Table[Facts] = Table(_INDEX)
 _PLAIN = Facts()
+_indexed: dict[str, Facts] = {}
+
+# Node types whose results are sizes of tensors.
+SHAPE_TYPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
 def kernel(
@@ -149,8 +153,22 @@ def declare(
 
 
 def facts(op_type: str) -> Facts:
-    """The properties of a node type; an undeclared type counts as elementwise."""
-    return FACTS.get(op_type, _PLAIN)
+    """The properties of a node type; an undeclared type counts as elementwise.
+
+    They are read from the index, so that the module of the kernel, and torch, need not be imported.
+    """
+    loaded = FACTS.get_loaded(op_type)
+    if loaded is not None:
+        return loaded
+    if op_type not in _indexed:
+        indexed = read_index("FACTS").get(op_type)
+        _indexed[op_type] = Facts(**indexed) if indexed else _PLAIN
+    return _indexed[op_type]
+
+
+def list_size_types() -> set[str]:
+    """The node types that may compute sizes: with kernels for sizes, or for shapes of tensors."""
+    return SIZE_KERNELS.names() | SHAPE_TYPES
 
 
 def _registrar(table: Table[Kernel], types: tuple[str, ...], may_alias: bool) -> Callable[[Function], Function]:

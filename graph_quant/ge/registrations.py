@@ -94,3 +94,9 @@ def registration(op_type: str) -> Registration | None:
 def is_known(op_type: str) -> bool:
     """Whether GE has an operator of this type, whether or not a kernel is written for it."""
     return op_type in BUILTIN or op_type in _prototypes() or op_type in UNDOCUMENTED_TYPES
+
+
+@cache
+def list_known_types() -> list[str]:
+    """All types of GE operators, sorted."""
+    return sorted({*BUILTIN, *_prototypes(), *UNDOCUMENTED_TYPES})

@@ -27,12 +27,8 @@ from .kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Kernel, facts
 if TYPE_CHECKING:
     from .graph import Node
 
-_ALIKE = (
-    "float32", "float16", "bfloat16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64", "bool", "complex32", "complex64", "complex128", "float8_e5m2", "float8_e4m3fn",
-)  # fmt: skip
 _STORED: dict[str, torch.dtype] = {
-    **{word: getattr(torch, word) for word in _ALIKE},
+    **{word: getattr(torch, word) for word in dtypes.ALIKE_IN_TORCH},
     "int4": torch.int8,
     "qint8": torch.int8,
     "quint8": torch.uint8,
@@ -40,7 +36,7 @@ _STORED: dict[str, torch.dtype] = {
     "hifloat8": torch.uint8,
     "float8_e8m0": torch.float8_e8m0fnu,
 }
-_WORDS = {_STORED[word]: word for word in (*_ALIKE, "float8_e8m0")}
+_WORDS = {_STORED[word]: word for word in (*dtypes.ALIKE_IN_TORCH, "float8_e8m0")}
 
 
 def from_attr(number: int) -> torch.dtype:

@@ -45,11 +45,33 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("pip ")])
 def test_a_step_passes(project: Path, command: str) -> None:
     """In the order of the recipe: verify's script writes the dumps that lint checks."""
-    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    done = subprocess.run(command, shell=True, cwd=project, env=environment, capture_output=True, text=True)
+    if " lint " in command:
+        assert run(project, "graph-quant lint dumps --write-baseline lint.json").returncode == 0
+    done = run(project, command)
     assert done.returncode == 0, done.stdout + done.stderr
     if " verify " in command:
         assert "\nequal: " in done.stdout
         assert "--min-sqnr" not in done.stdout
     if " lint " in command:
         assert list((project / "dumps").glob("dynamo_optimized_graph_*.txt"))
+        check_gate_turns_red(project, command)
+
+
+def check_gate_turns_red(project: Path, command: str) -> None:
+    """The gate fails once the graph computes in floating point what was quantised."""
+    for path in (project / "dumps").glob("dynamo_*"):
+        path.unlink()
+    worse = MODEL.replace(
+        "DynamicW8A8Linear.from_float(torch.nn.Linear(16, 8).half())", "torch.nn.Linear(16, 8).half()"
+    )
+    (project / "worse.py").write_text(worse)
+    assert run(project, "graph-quant run worse.py").returncode == 0
+    done = run(project, command)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "::error file=dumps/dynamo_optimized_graph_" in done.stdout
+    assert "title=graph-quant quantised-share::" in done.stdout
+
+
+def run(project: Path, command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    return subprocess.run(command, shell=True, cwd=project, env=environment, capture_output=True, text=True)

@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import sympy
-
-from ...ge import BITS, CONST_TYPES, CONTRACTION, CONVOLUTION, END_TYPES, OUTSIDE_TYPES, QUANTISED, REDUCTION, Node
-from ...host.kernels import facts
+from ...ge import (
+    BITS,
+    CONST_TYPES,
+    CONTRACTION,
+    CONVOLUTION,
+    END_TYPES,
+    OUTSIDE_TYPES,
+    QUANTISED,
+    REDUCTION,
+    Node,
+    facts,
+)
 from ..graph.placement import read_placement
 from ..graph.shapes import Dim, TensorType
 
@@ -67,9 +75,7 @@ class Costs:
     def __init__(self, dump: Dump, sizes: Mapping[str, int] | None = None) -> None:
         dump.inference.check_symbols(sizes or ())
         self._dump = dump
-        self._sizes = {
-            sympy.Symbol(name, integer=True, positive=True): sympy.Integer(size) for name, size in (sizes or {}).items()
-        }
+        self._sizes = _substitutions(sizes or {})
         self.missing = [name for name in dump.inference.symbols if name not in (sizes or {})]
         self._numbers: dict[Any, Any] = {}
         self._bytes: dict[int, Dim | None] = {}
@@ -239,6 +245,8 @@ class Costs:
         if expression is None or isinstance(expression, int) or not self._sizes:
             return expression
         if expression not in self._numbers:
+            import sympy
+
             value = expression.xreplace(self._sizes)
             self._numbers[expression] = int(sympy.ceiling(value)) if value.is_number else value
         return self._numbers[expression]
@@ -253,10 +261,23 @@ def _max(sizes: Sequence[Dim | None]) -> Dim | None:
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
-    return max(known) if all(isinstance(size, int) for size in known) else sympy.Max(*known)
+    if all(isinstance(size, int) for size in known):
+        return max(known)
+    import sympy
+
+    return sympy.Max(*known)
 
 
 def _sum(sizes: Sequence[Dim | None]) -> Dim | None:
     """The sum of sizes; None if any is unknown."""
     known = [size for size in sizes if size is not None]
     return sum(known, 0) if len(known) == len(sizes) else None
+
+
+def _substitutions(sizes: Mapping[str, int]) -> dict[Any, Any]:
+    """Sizes by symbol. sympy is imported where there are symbols: it takes as long as reading a small dump."""
+    if not sizes:
+        return {}
+    import sympy
+
+    return {sympy.Symbol(name, integer=True, positive=True): sympy.Integer(size) for name, size in sizes.items()}

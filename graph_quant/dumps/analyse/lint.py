@@ -98,6 +98,26 @@ def lint_rules() -> dict[str, Rule]:
     return RULES
 
 
+def check_rule_names(ignore: Sequence[str]) -> None:
+    """Raise `DumpError` for an entry that names an unknown rule.
+
+    Args:
+        ignore: As in `lint`.
+
+    Raises:
+        DumpError: If there is no such rule.
+
+    Examples:
+        >>> check_rule_names(["int4-width:GroupQuant"])
+    """
+    known = lint_rules()
+    for entry in ignore:
+        if entry.partition(":")[0] not in known:
+            raise DumpError(
+                f"there is no lint rule {entry.partition(':')[0]}; the rules are {', '.join(sorted(known))}"
+            )
+
+
 def lint(dump: Dump, ignore: Sequence[str] = ()) -> list[Finding]:
     """Check a dump against all rules.
 
@@ -116,11 +136,7 @@ def lint(dump: Dump, ignore: Sequence[str] = ()) -> list[Finding]:
         ...     print(finding.location, finding.message)
     """
     known = lint_rules()
-    for entry in ignore:
-        if entry.partition(":")[0] not in known:
-            raise DumpError(
-                f"there is no lint rule {entry.partition(':')[0]}; the rules are {', '.join(sorted(known))}"
-            )
+    check_rule_names(ignore)
     findings: list[Finding] = []
     for graph in dump.graphs():
         name = "" if graph is dump else graph.name

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...ge import OF_ATTRIBUTE, TO_ATTRIBUTE, UNDEFINED, Node, registration, to_python
-from ...host.kernels import facts
+from ...ge import OF_ATTRIBUTE, TO_ATTRIBUTE, UNDEFINED, Node, facts, registration, to_python
 from ..graph.shapes import TensorType, read_desc
 from .lint import Severity, lint_rule
 

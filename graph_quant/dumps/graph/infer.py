@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError, find_unsupported
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Node, TooMuchError, find_unsupported
 from ...host.kernels import InputState, choose_kernel, is_constant_folded
-from ..errors import SizeError
 from .fake_tensors import FakeExecutor, Value, needs_data
+from .inference import Inference, compare_with_desc
 from .shapes import DescType, MemoryLayout, TensorType, read_desc
 from .subgraph_wiring import map_inputs, map_outputs
 from .symbolic import without_export
@@ -25,42 +25,6 @@ Progress = Callable[[float], None]
 _MOST_NODES_TO_RETRY = 20_000
 _MOST_SETTLED = 6
 _MOST_TRIALS = 24
-
-
-@dataclass
-class Inference:
-    """Types by node, disagreeing descs, and the reasons why nodes could not be inferred."""
-
-    types: dict[str, tuple[TensorType, ...]] = field(default_factory=dict)
-    disagreements: dict[str, list[str]] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-    values: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    symbols: list[str] = field(default_factory=list)
-    unknown_types: set[str] = field(default_factory=set)
-    # Symbols that the inputs declare dynamic and a node fixes to a number: the number and the node.
-    specialised: dict[str, tuple[int, str]] = field(default_factory=dict)
-    # Symbols that must equal an expression of others, which a dump does not state.
-    tied: dict[str, str] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-    # Nodes whose results exceed the limits of inference.
-    too_large: dict[str, str] = field(default_factory=dict)
-    # The inference of each called graph, by its name.
-    inner: dict[str, Inference] = field(default_factory=dict)
-
-    def type_of(self, edge: Edge) -> TensorType | None:
-        """The type of the tensor on ``edge``; None if it is not connected."""
-        types = self.types.get(edge.node, ())
-        return types[edge.output] if edge.output < len(types) else None
-
-    def input_types(self, node: Node) -> list[TensorType]:
-        """The types of all connected inputs of ``node``."""
-        return [tensor for tensor in map(self.type_of, node.inputs) if tensor is not None]
-
-    def check_symbols(self, names: Iterable[str]) -> None:
-        """Raise `SizeError` for a name that is not a symbol of the dump."""
-        unknown = sorted(set(names) - set(self.symbols) - set(self.specialised) - set(self.tied))
-        if unknown:
-            raise SizeError(f"the dump has no symbol {unknown[0]}; it has {', '.join(self.symbols) or 'none'}")
 
 
 def infer(dump: Dump, progress: Progress | None = None) -> Inference:
@@ -293,18 +257,8 @@ class _GraphInference:
             return None
 
     def _compare(self, node: Node, name: str, inferred: TensorType, declared: DescType) -> None:
-        wrong: list[str] = []
-        if self._dump.trusts_descs:
-            return
-        if declared.dtype not in (UNDEFINED, inferred.dtype):
-            wrong.append(declared.dtype)
-        shape = inferred.shape
-        if declared.dims is not None and shape is not None and not declared.is_size:
-            known = [(a, b) for a, b in zip(declared.dims, shape, strict=False) if a >= 0 and isinstance(b, int)]
-            if len(declared.dims) != len(shape) or any(a != b for a, b in known):
-                wrong.append(f"[{', '.join(map(str, declared.dims))}]")
-        if wrong:
-            self.result.disagreements.setdefault(node.name, []).append(f"{name}: desc says {' '.join(wrong)}")
+        if not self._dump.trusts_descs:
+            self.result.add_disagreement(node.name, name, compare_with_desc(inferred, declared))
 
 
 def _is_consistent(inferred: TensorType, declared: DescType) -> bool:
