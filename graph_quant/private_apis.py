@@ -441,6 +441,10 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch._dynamo.trace_rules.add",
     ),
     *_private_apis(
+        "dumps of compiled modules are named forward, not after the class",
+        "torch._dynamo.symbolic_convert.InstructionTranslator current_tx",
+    ),
+    *_private_apis(
         "received messages alias what they are received into",
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.recv_npu",
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.op_recv",

@@ -70,6 +70,12 @@ VARIABLES = (
         "Which subgraphs of ATen operators become fused npu operators, which round differently.",
     ),
     Variable(
+        "GRAPH_QUANT_DUMP",
+        "a folder",
+        "",
+        "Where the GE graph of each compiled function is written, named after it. `graph-quant run --dump` sets it.",
+    ),
+    Variable(
         "GRAPH_QUANT_SOC",
         "a chip that torch_npu knows, such as Ascend910_9392",
         "Ascend910B3",

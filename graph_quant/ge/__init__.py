@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .graph import MODULE_PATH as MODULE_PATH
     from .graph import OUTPUT_TYPE as OUTPUT_TYPE
     from .graph import OUTSIDE_TYPES as OUTSIDE_TYPES
+    from .graph import SOURCE_LINE as SOURCE_LINE
     from .graph import Edge as Edge
     from .graph import Node as Node
     from .graph import Output as Output
@@ -128,6 +129,7 @@ _HOMES = {
         "OUTPUT_TYPE",
         "OUTSIDE_TYPES",
         "Output",
+        "SOURCE_LINE",
         "Source",
         "build_nodes",
         "decode_attribute",

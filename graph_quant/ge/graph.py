@@ -23,7 +23,9 @@ OUTSIDE_TYPES = INPUT_TYPES | {
 END_TYPES = {OUTPUT_TYPE, "End"}
 # The attribute with the path of the module that a node comes from, and the two forms in which torch writes paths.
 MODULE_PATH = "_module_path"
-_SELF = re.compile(r"^L\[['\"]\w+['\"]\](?:\.__self__)?")
+# The attribute with the Python line of a node: file, line and function.
+SOURCE_LINE = "_source_line"
+_SELF = re.compile(r"^[LG]\[['\"]\w+['\"]\](?:\.__self__)?")
 _ITEM = re.compile(r"(?:\._(?:modules|parameters|buffers))?\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]")
 
 
@@ -71,6 +73,10 @@ class Source:
     def __str__(self) -> str:
         location = f"{self.file}:{self.line}{'' if self.certain else '?'}" if self.file else ""
         return " ".join(part for part in (self.fx, self.module, location) if part)
+
+    def written_line(self) -> str:
+        """File, line and function, as a dump states them."""
+        return f"{self.file}\n{self.line}\n{self.function}"
 
     def sentence(self) -> str:
         """FX node and Python line for messages; empty where neither is known."""
@@ -246,12 +252,18 @@ def _node(proto: Any, sources: Mapping[str, Source]) -> Node:
 
 
 def _fx_source(proto: Any) -> Source:
-    path = proto.attr[MODULE_PATH].s.decode("utf-8", "backslashreplace") if MODULE_PATH in proto.attr else ""
+    path = _read_text(proto, MODULE_PATH)
+    file, line, function = (*_read_text(proto, SOURCE_LINE).split("\n"), "", "", "")[:3]
+    stated = Source(file=file, line=int(line), function=function) if line.isdecimal() and len(line) < 10 else Source()
     for desc in proto.output_desc:
         if "_fx_tensor_name" in desc.attr:
             name = desc.attr["_fx_tensor_name"].s.decode("utf-8", "backslashreplace")
-            return Source(fx=name.partition(".OUTPUT.")[0].partition("-")[0], module=path)
-    return Source(module=path)
+            return replace(stated, fx=name.partition(".OUTPUT.")[0].partition("-")[0], module=path)
+    return replace(stated, module=path)
+
+
+def _read_text(proto: Any, name: str) -> str:
+    return proto.attr[name].s.decode("utf-8", "backslashreplace") if name in proto.attr else ""
 
 
 def _check_inputs(node: Node, nodes: dict[str, Node]) -> None:

@@ -101,3 +101,14 @@ def register_ordered_effect(library: torch.library.Library, name: str) -> None:
 def source_name(source: Any) -> str:
     """The expression of a ``torch._guards.Source``, whose name was a method before torch 2.10."""
     return str(source.name() if callable(source.name) else source.name)
+
+
+def traced_module() -> torch.nn.Module | None:
+    """The module of which Dynamo traces the forward now; None if it is another function, or unknown."""
+    try:
+        translator: Any = importlib.import_module("torch._dynamo.symbolic_convert").InstructionTranslator
+        frame = translator.current_tx()
+        owner = frame.f_locals.get("self")
+    except (AttributeError, ImportError):
+        return None
+    return owner if isinstance(owner, torch.nn.Module) else None

@@ -11,6 +11,10 @@ from . import acl_module
 from .imports import ImportActions
 from .preload import HOST, HostNpuError, choose, chosen
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the import: this module is loaded at interpreter start
+if TYPE_CHECKING:
+    from typing import Any
+
 _actions = ImportActions()
 # The modules that could not be extended, and the first error of each.
 failed_actions = _actions.failed
@@ -72,10 +76,15 @@ def _serialize_backend_creation() -> None:
     dynamo = sys.modules["torch_npu.dynamo"]
     create, lock = vars(dynamo)["_get_global_npu_backend"], RLock()
 
-    def create_locked(*args: object, **kwargs: object) -> object:
+    def create_with_option(*args: "Any", **kwargs: "Any") -> "Any":
+        from .dumping import take_option
+
+        return take_option(create(*args, **kwargs))
+
+    def create_locked(*args: "Any", **kwargs: "Any") -> "Any":
         with lock:
-            backend = create(*args, **kwargs)
-            vars(dynamo)["_get_global_npu_backend"] = create
+            backend = create_with_option(*args, **kwargs)
+            vars(dynamo)["_get_global_npu_backend"] = create_with_option
             return backend
 
     vars(dynamo)["_get_global_npu_backend"] = create_locked

@@ -17,11 +17,13 @@ about views and sizes apply.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +31,13 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule
 
-from .. import passes
+from .. import converters, meta, passes
 from ..converters.control_flow import CONTROL_FLOW, flatten
 from ..converters.decompositions import OUTSIDE, outside
 from ..converters.unsupported import WITHOUT_NODES, check_results, refusal
 from ..ge import (
     MODULE_PATH,
+    SOURCE_LINE,
     Source,
     layouts_of,
     module_path,
@@ -44,7 +47,7 @@ from ..ge import (
 )
 from ..host.engine import NeedsNpuError
 from ..releases.alternatives import source_name
-from . import aliases, layouts, seeds, views
+from . import aliases, dumping, layouts, seeds, views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,9 +55,15 @@ if TYPE_CHECKING:
 _UNKNOWN = Source()
 # The path of each input that is a weight, in the order in which Dynamo's graph takes them.
 _weights: ContextVar[list[str]] = ContextVar("_weights")
-# The innermost frame of a stack trace, and its code.
+# A frame of a stack trace, and its code.
 _FRAME = re.compile(
-    r'.*File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\n]*)(?:\n *(?P<code>[^\n]*))?', re.DOTALL
+    r'File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\n]*)(?:\n *(?!File "|$)(?P<code>[^\n]*))?'
+)
+# Code between a user's call and its operators: this package with its operators, and torch.
+_OWN_FOLDERS = tuple(
+    f"{Path(module.__file__).parent}{os.sep}"
+    for module in (sys.modules["graph_quant"], meta, converters, torch)
+    if module.__file__
 )
 
 
@@ -114,7 +123,8 @@ def _with_outside_decompositions(compile_region: Callable[..., Any]) -> Callable
         graphs = (inner.graph for inner in gm.modules() if isinstance(inner, GraphModule))
         if any("::".join(str(node.target).split(".")[:2]) in OUTSIDE for graph in graphs for node in graph.nodes):
             table = {**outside(config), **(table or {})}
-        return compile_region(gm, compiler, inputs, config, table, **settings)
+        with dumping.named_after(gm):
+            return compile_region(gm, compiler, inputs, config, table, **settings)
 
     return compile_with_decompositions
 
@@ -211,6 +221,7 @@ def _with_passes(optimize: Callable[..., Any]) -> Callable[..., Any]:
         names = passes.current()
         if names:
             passes.simplify(self, names, observer)
+        dumping.write(self)
         return done
 
     return optimize_graph_without_runtime
@@ -257,13 +268,25 @@ def _with_sources(context: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def source_of(node: Any) -> Source:
-    """Return the FX node and the innermost Python line that a GE node comes from."""
+    """Return the FX node, the module and the Python line that a GE node comes from.
+
+    The line is the innermost of the caller's own code: in a library the path of the module says more.
+    """
     path = module_path(node.meta) or _weight(node)
-    frame = _FRAME.match(node.stack_trace or "")
-    if frame is None:
+    frames = list(_FRAME.finditer(node.stack_trace or ""))
+    if not frames:
         return Source(node.name, module=path)
+    frame = max(frames, key=lambda match: (_rank_file(match["file"]), match.start()))
     code = (frame["code"] or "").strip()
     return Source(node.name, frame["file"], int(frame["line"]), frame["function"].strip(), code=code, module=path)
+
+
+@cache
+def _rank_file(file: str) -> int:
+    """Order files by how much a line says: the caller's code, then a library's, then this package's and torch's."""
+    if file.startswith(_OWN_FOLDERS):
+        return 0
+    return 1 if "/site-packages/" in file or "/dist-packages/" in file else 2
 
 
 def _weight(node: Any) -> str:
@@ -273,18 +296,22 @@ def _weight(node: Any) -> str:
 
 
 def _with_module_paths(dump: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the dump so that it has the module path of each node; the graph that GE gets does not."""
+    """Wrap the dump so that it has the module path and the line of each node; the graph that GE gets does not."""
 
     def dump_with_modules(self: Any, *args: Any, **kwargs: Any) -> Any:
         sources = sources_of(self.graph)
-        marked = [op for op in self.graph.op if sources.get(op.name, _UNKNOWN).module]
-        for op in marked:
-            op.attr[MODULE_PATH].s = sources[op.name].module.encode()
+        for op in self.graph.op:
+            source = sources.get(op.name, _UNKNOWN)
+            if source.module:
+                op.attr[MODULE_PATH].s = source.module.encode()
+            if source.file:
+                op.attr[SOURCE_LINE].s = source.written_line().encode()
         try:
             return dump(self, *args, **kwargs)
         finally:
-            for op in marked:
-                del op.attr[MODULE_PATH]
+            for op in self.graph.op:
+                for name in (MODULE_PATH, SOURCE_LINE):
+                    op.attr.pop(name, None)
 
     return dump_with_modules
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Attributes that hold names and do not change what a node computes.
 NAMING = {"_input_name_key", "_input_name_value", "_output_name_key", "_output_name_value", "_readable_value",
-          "_module_path"}  # fmt: skip
+          "_module_path", "_source_line"}  # fmt: skip
 
 
 def match_nodes(old: Dump, new: Dump) -> dict[str, str]:

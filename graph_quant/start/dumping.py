@@ -1,0 +1,94 @@
+"""Writes the optimised GE graph of each compiled function to a folder, in a file named after the function."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from ..releases.alternatives import traced_module
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+VARIABLE = "GRAPH_QUANT_DUMP"
+OPTION = "dump"
+
+_option: ContextVar[str] = ContextVar("_option", default="")
+_function: ContextVar[str] = ContextVar("_function", default="graph")
+_written: Counter[Path] = Counter()
+_lock = Lock()
+_FRAME_FUNCTION = re.compile(r'File "[^"]*", line \d+, in ([^\n]*)')
+
+
+def take_option(backend: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the npu backend so that it takes ``torch.compile(..., options={"dump": folder})``."""
+
+    @wraps(backend)
+    def compile_graph(*args: Any, options: dict[str, Any] | None = None, **kwargs: Any) -> Any:
+        left = dict(options or {})
+        folder = left.pop(OPTION, None)
+        if left:
+            kwargs["options"] = left
+        if folder is None:
+            return backend(*args, **kwargs)
+        if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+            raise TypeError(f'torch.compile: options["{OPTION}"] must be a folder, got {folder!r}')
+        token = _option.set(os.fspath(folder))
+        try:
+            return backend(*args, **kwargs)
+        finally:
+            _option.reset(token)
+
+    return compile_graph
+
+
+@contextmanager
+def named_after(gm: GraphModule) -> Iterator[None]:
+    """Name the dumps of the block after the function that Dynamo traced into ``gm``."""
+    if not _folder():
+        yield
+        return
+    token = _function.set(function_name(gm))
+    try:
+        yield
+    finally:
+        _function.reset(token)
+
+
+def function_name(gm: GraphModule) -> str:
+    """The class of the compiled module, or the name of the compiled function."""
+    frames = [_FRAME_FUNCTION.findall(node.stack_trace or "") for node in gm.graph.nodes]
+    outermost = next((functions[0].strip() for functions in frames if functions), "graph")
+    owner = traced_module() if outermost == "forward" else None
+    return _as_file_name(outermost if owner is None else type(owner).__name__)
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"\W+", "_", name.rpartition(".")[2]).strip("_")[:80] or "graph"
+
+
+def write(graph: Any) -> None:
+    """Write an optimised graph, if a folder is set."""
+    folder = _folder()
+    if not folder:
+        return
+    path = Path(folder).absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    rank = f"-rank{os.environ['RANK']}" if int(os.environ.get("WORLD_SIZE") or 1) > 1 and "RANK" in os.environ else ""
+    stem = path / f"{_function.get()}{rank}"
+    with _lock:
+        _written[stem] += 1
+        number = _written[stem]
+    graph.dump(f"{stem}{f'-{number}' if number > 1 else ''}.txt")
+
+
+def _folder() -> str:
+    return _option.get() or os.environ.get(VARIABLE, "")
