@@ -91,7 +91,7 @@ def _parse_share(text: str) -> float:
 @report_errors
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    from ..dumps import Baseline, GateLimits, Severity, find_dumps, lint_rules, name_dumps
+    from ..dumps import Baseline, GateLimits, Severity, check_rule_names, find_dumps, lint_rules, name_dumps
 
     if args.rules:
         written = "{0.id} ({0.severity})\n  why: {0.why}\n  fix: {0.fix}\n"
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.dumps:
         raise DumpError("lint: name a dump, or use --rules")
-    _check_rules(ignore := [entry for option in args.ignore for entry in option.split(",") if entry])
+    check_rule_names(ignore := [entry for option in args.ignore for entry in option.split(",") if entry])
     limits = GateLimits(
         args.max_nodes, args.min_quantised, tuple(name for option in args.forbid for name in option.split(",") if name)
     )
@@ -124,13 +124,6 @@ def run(args: argparse.Namespace) -> int:
     return int(worst >= Severity[args.fail_on.upper()])
 
 
-def _check_rules(ignore: Sequence[str]) -> None:
-    """Refuse an unknown rule before any file is read."""
-    from ..dumps import check_rule_names
-
-    check_rule_names(ignore)
-
-
 def _check(
     path: Path,
     name: str,
@@ -140,14 +133,15 @@ def _check(
     args: argparse.Namespace,
 ) -> CheckedDump:
     """Check one file; one that cannot be read is a finding."""
-    from ..dumps import LIMIT_RULES, CheckedDump, check_dump
+    from ..dumps import CheckedDump, check_dump, lint_rules, measure_size
 
     try:
         dump = open_dump(str(path))
-        result = check_dump(dump, path, name=name, ignore=ignore, limits=limits, baseline=baseline)
-        if args.write_baseline and baseline is not None and result.size is not None:
-            rules = [finding for finding in result.findings if finding.rule.id not in LIMIT_RULES]
-            baseline.add(name, dump, result.size, rules)
+        known = baseline if args.baseline else None
+        result = check_dump(dump, path, name=name, ignore=ignore, limits=limits, baseline=known)
+        if args.write_baseline and baseline is not None:
+            rules = [finding for finding in result.findings if finding.rule.id in lint_rules()]
+            baseline.add(name, dump, result.size or measure_size(dump), rules)
     except GeError as error:
         return CheckedDump.unreadable(path, name, str(error))
     return result

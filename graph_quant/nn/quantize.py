@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from graph_quant.nn.experts.source import custom_forward_reason, is_experts, unsupported_reason
 from graph_quant.nn.observe import Filter, Observations
+from graph_quant.nn.names import find_recipe
 from graph_quant.nn.recipes import Recipe
 from torch import nn
 
@@ -33,7 +34,7 @@ class Replaced(list[str]):
 
 def quantize_(
     model: nn.Module,
-    recipe: Recipe,
+    recipe: Recipe | type[Recipe] | str,
     filter: Filter | None = None,  # noqa: A002
     *,
     observations: Observations | None = None,
@@ -48,7 +49,8 @@ def quantize_(
 
     Args:
         model: The model, with float16 or bfloat16 weights.
-        recipe: The quantisation scheme.
+        recipe: The quantisation scheme: a recipe, its class, or its name, such as ``"W8A8"`` (dynamic) or
+            ``"W8A8_STATIC"``.
         filter: ``filter(module, name)`` selects modules; all that the recipe applies to if None.
         observations: What ``observe`` recorded for the same model; needed for static scales and smoothing.
         types: Subclasses of ``nn.Linear`` and classes of experts that are replaced too. A ModuleList of experts among
@@ -58,12 +60,13 @@ def quantize_(
         The names of the replaced modules.
 
     Raises:
-        ValueError: No module is replaced, ``model`` itself would be, or a module's sizes do not fit the recipe.
+        ValueError: No recipe has this name, no module is replaced, ``model`` itself would be, or a module's sizes do not fit the recipe.
         TypeError: A weight is neither float16 nor bfloat16.
 
     Examples:
         >>> quantize_(model, DynamicW8A8(), lambda module, name: "lm_head" not in name)
     """
+    recipe = find_recipe(recipe)
     seen = Observations() if observations is None else observations
     chosen, left = _choose(model, recipe, filter, types)
     if not chosen:

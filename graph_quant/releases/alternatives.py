@@ -107,8 +107,9 @@ def traced_module() -> torch.nn.Module | None:
     """The module of which Dynamo traces the forward now; None if it is another function, or unknown."""
     try:
         translator: Any = importlib.import_module("torch._dynamo.symbolic_convert").InstructionTranslator
-        frame = translator.current_tx()
-        owner = frame.f_locals.get("self")
+        names = translator.current_tx().f_locals
     except (AttributeError, ImportError):
         return None
-    return owner if isinstance(owner, torch.nn.Module) else None
+    # Dynamo calls the forward of a module of torch through a function of its own, which holds the module as fn.
+    owners = (names.get("self"), names.get("fn"))
+    return next((owner for owner in owners if isinstance(owner, torch.nn.Module)), None)

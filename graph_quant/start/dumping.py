@@ -67,7 +67,7 @@ def function_name(gm: GraphModule) -> str:
     """The class of the compiled module, or the name of the compiled function."""
     frames = [_FRAME_FUNCTION.findall(node.stack_trace or "") for node in gm.graph.nodes]
     outermost = next((functions[0].strip() for functions in frames if functions), "graph")
-    owner = traced_module() if outermost == "forward" else None
+    owner = traced_module() if outermost in ("forward", "graph") else None
     return _as_file_name(outermost if owner is None else type(owner).__name__)
 
 

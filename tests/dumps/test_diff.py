@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -181,3 +183,47 @@ def test_every_byte_of_a_constant_of_ge_counts(command, tmp_path):
 def test_missing_constants_are_mentioned(command):
     code, out, _ = command("diff", GE, GE)
     assert (code, out.splitlines()[1:]) == (0, ["neither of the two files states: the bytes of constants (1 nodes)"])
+
+
+MODULES = """
+import sys
+import torch, torch_npu
+from graph_quant import nn
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = (torch.nn.Linear(16, 16, dtype=torch.float16) for _ in range(2))
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(x))) * 0.5
+
+torch.manual_seed(0)
+x = torch.randn(4, 16, dtype=torch.float16)
+for name in ("static", "dynamic"):
+    model = torch.nn.Sequential(*(Layer() for _ in range(3))).eval()
+    with nn.observe(model) as seen:
+        model(x)
+    nn.quantize_(model, nn.StaticW8A8() if name == "static" else nn.DynamicW8A8(), observations=seen)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(model.npu(), backend="npu", options={"dump": f"{sys.argv[1]}/{name}"})(x.npu())
+"""
+
+
+def test_weights_and_modules_are_matched_first(command, tmp_path):
+    done = subprocess.run([sys.executable, "-m", "graph_quant", "run", "-c", MODULES, tmp_path], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    paths = [tmp_path / name / "Sequential.txt" for name in ("static", "dynamic")]
+    difference = dumps.load(paths[0]).diff(dumps.load(paths[1]))
+    for before, after in difference.pairs.items():
+        one, two = difference.old.nodes[before], difference.new.nodes[after]
+        assert one.source.module == two.source.module, (before, after)
+    changed = [node.source.module for node in (*difference.removed, *difference.added)]
+    assert not [module for module in changed if module.endswith(".weight")]
+    code, out, _ = command("diff", *paths)
+    lines = out.splitlines()
+    assert code == 1
+    assert any(line.startswith("module *.up: ") and line.endswith(" in each of 3") for line in lines), out
+    assert lines.index("") < next(number for number, line in enumerate(lines) if line.startswith(("- ", "+ ", "~ ")))
+    assert json.loads(command("diff", *paths, "--format", "json")[1])["modules"]["0.up"]["added"]

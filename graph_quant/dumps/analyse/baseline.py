@@ -12,16 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DumpError
 from .limits import GraphSize, compare_sizes
+from .lint import Finding, Rule, Severity
 
 if TYPE_CHECKING:
     from ..dump import Dump
-    from .lint import Finding
 
 _VERSION = 1
 _RUN = re.compile(r"(_rank_\d+)_pid_\d+_ts_\d+")  # TorchAir's file names; the process differs from run to run
 _NUMBERED = re.compile(r"(?<=[A-Za-z])_\d+\b|\bs\d+\b")  # numbered node names, and symbols
 
 Fingerprint = tuple[str, ...]
+
+NOT_IN_BASELINE = Rule(
+    "not-in-baseline",
+    Severity.WARNING,
+    "a graph of a new name is compared with nothing",
+    "write the baseline again if the graph is new; keep the name of the file if it is not",
+    lambda _: iter(()),
+    all_formats=True,
+)
 
 
 def fingerprint(dump: Dump, finding: Finding) -> Fingerprint:
@@ -140,7 +149,9 @@ class Baseline:
                 left[key] -= 1
             else:
                 new.append(finding)
-        return new + (compare_sizes(self.sizes[name], size) if name in self.sizes else [])
+        if name in self.sizes:
+            return new + compare_sizes(self.sizes[name], size)
+        return [*new, Finding(NOT_IN_BASELINE, "", f"the baseline has no {name}, so its size is not compared")]
 
     def write(self) -> str:
         """The baseline as JSON, sorted, so that it can be committed.

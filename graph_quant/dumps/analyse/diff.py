@@ -20,6 +20,7 @@ from .match import NAMING, attribute_key, match_nodes
 if TYPE_CHECKING:
     from ..dump import Dump
 
+_LAYER = re.compile(r"\.\d+(?=\.|$)")
 _UNSTATED_SIZE = re.compile(r"\.\d+$")
 _KINDS_WITH_DESCS = {"txt", "pbtxt"}  # formats with the descs that converters wrote
 
@@ -70,7 +71,8 @@ class Difference:
         return bool(self.added or self.removed or self.changed or self.graph_changes or any(self.inner))
 
     def lines(self) -> Iterator[str]:
-        """The difference as lines of text: ``-`` removed, ``+`` added, ``~`` changed."""
+        """The difference as lines of text: counts by module, then ``-`` removed, ``+`` added, ``~`` changed."""
+        yield from self.module_lines()
         yield from (f"- {format_node(self.old, node)}" for node in self.removed)
         yield from (f"+ {format_node(self.new, node)}" for node in self.added)
         for (before, after), changes in self.changed.items():
@@ -99,6 +101,33 @@ class Difference:
                 if counts_by_fact:
                     parts = ", ".join(f"{what} ({count} nodes)" for what, count in sorted(counts_by_fact.items()))
                     yield f"{who}: {parts}"
+
+    def by_module(self) -> dict[str, Counter[str]]:
+        """How many nodes of each module were removed, added and changed; layers of equal counts are one entry."""
+        counts: dict[str, Counter[str]] = {}
+        for what, dump, names in (
+            ("removed", self.old, [node.name for node in self.removed]),
+            ("added", self.new, [node.name for node in self.added]),
+            ("changed", self.new, [after for _, after in self.changed]),
+        ):
+            for name in names:
+                counts.setdefault(dump.nodes[name].source.module, Counter())[what] += 1
+        return counts
+
+    def module_lines(self) -> Iterator[str]:
+        """A line for each module that differs, if there are several; alike layers are one line."""
+        counts = self.by_module()
+        if len(counts) < 2:
+            return
+        alike: dict[tuple[str, str], list[str]] = {}
+        for module, count in counts.items():
+            words = ", ".join(f"{count[what]} {what}" for what in ("removed", "added", "changed") if count[what])
+            alike.setdefault((_LAYER.sub(".*", f".{module}")[1:], words), []).append(module)
+        for (pattern, words), modules in alike.items():
+            times = f" in each of {len(modules)}" if len(modules) > 1 else ""
+            name = pattern if times else modules[0]
+            yield f"module {printable(name, 120) or '(none)'}: {words}{times}"
+        yield ""
 
     def graph_change_lines(self) -> Iterator[str]:
         """The changes of the graph itself as lines of text."""
@@ -138,6 +167,7 @@ class Difference:
                 for (before, after), changes in self.changed.items()
             ],
             "renamed": self.renamed,
+            **({"modules": modules} if (modules := self.by_module()).keys() - {""} else {}),
         }
         return facts | ({"graph": [vars(change) for change in self.graph_changes]} if self.graph_changes else {})
 

@@ -22,7 +22,10 @@ NAMING = {"_input_name_key", "_input_name_value", "_output_name_key", "_output_n
 def match_nodes(old: Dump, new: Dump) -> dict[str, str]:
     """Map nodes of ``old`` to nodes of ``new``, one to one and of equal type."""
     matcher = _Matcher(old, new)
+    matcher.pair_weights()
     matcher.pair_inputs()
+    matcher.pair_by_ancestry(within_module=True)
+    matcher.pair_by_module()
     matcher.pair_by_ancestry()
     matcher.pair_by_name(lambda node: node.type in INPUT_TYPES | {OUTPUT_TYPE})
     matcher.spread_pairs()
@@ -87,15 +90,46 @@ class _Matcher:
                 if key(node) in candidates:
                     self._pair(node.name, candidates[key(node)].name)
 
-    def pair_by_ancestry(self) -> None:
-        """Pair nodes of equal ancestry; of several candidates, the one of the same name first."""
+    def pair_weights(self) -> None:
+        """Pair inputs that are the same weight of the model, whatever their dtype and shape."""
+        paths = [self._weights(dump) for dump in (self.old, self.new)]
+        for path in paths[0].keys() & paths[1].keys():
+            if len(paths[0][path]) == len(paths[1][path]) == 1:
+                self._pair(paths[0][path][0], paths[1][path][0])
+
+    @staticmethod
+    def _weights(dump: Dump) -> dict[str, list[str]]:
+        weights: dict[str, list[str]] = defaultdict(list)
+        for node in dump.order:
+            if node.type in INPUT_TYPES and node.source.module:
+                weights[node.source.module].append(node.name)
+        return weights
+
+    def pair_by_module(self) -> None:
+        """Pair the nodes of one type in one module, in execution order, if both graphs have as many."""
+        groups: list[dict[tuple[str, str], list[str]]] = [defaultdict(list), defaultdict(list)]
+        for dump, group, taken in zip((self.old, self.new), groups, (self.pairs, self._taken), strict=True):
+            for node in dump.order:
+                if node.source.module and node.name not in taken and node.type not in INPUT_TYPES | CONST_TYPES:
+                    group[node.source.module, node.type].append(node.name)
+        for key, names in groups[0].items():
+            others = groups[1].get(key, [])
+            if len(names) == len(others):
+                for name, other in zip(names, others, strict=True):
+                    self._pair(name, other)
+
+    def pair_by_ancestry(self, *, within_module: bool = False) -> None:
+        """Pair nodes of equal ancestry; of several candidates, the one of the same name first.
+
+        With ``within_module``, only those of one module, so that equal layers are not exchanged.
+        """
         candidates: dict[bytes, dict[str, None]] = defaultdict(dict)
         across = self.old.kind in GE_KINDS or self.new.kind in GE_KINDS
         for name, key in _hash_ancestry(self.new, {new: new for new in self.pairs.values()}, across=across).items():
-            if name not in self._taken:
-                candidates[key][name] = None
+            if name not in self._taken and (not within_module or self.new.nodes[name].source.module):
+                candidates[key + self._module_key(self.new, name, within_module)][name] = None
         ancestry = {
-            name: key
+            name: key + self._module_key(self.old, name, within_module)
             for name, key in _hash_ancestry(self.old, self.pairs, across=across).items()
             if name not in self.pairs
         }
@@ -108,6 +142,10 @@ class _Matcher:
                 other = next(iter(candidates[key]))
                 self._pair(name, other)
                 del candidates[key][other]
+
+    @staticmethod
+    def _module_key(dump: Dump, name: str, within_module: bool) -> bytes:
+        return dump.nodes[name].source.module.encode() if within_module else b""
 
     def pair_ends(self) -> None:
         """Pair the output nodes if each graph has exactly one."""
@@ -150,8 +188,25 @@ class _Matcher:
                 self._pair(reader.name, candidates.pop(candidates.index(reader.name) if same else 0))
 
     def _pair(self, name: str, other: str) -> None:
-        if name in self.pairs or other in self._taken or self.old.nodes[name].type != self.new.nodes[other].type:
+        if name in self.pairs or other in self._taken or not _may_pair(self.old.nodes[name], self.new.nodes[other]):
             return
         self.pairs[name] = other
         self._taken.add(other)
         self._fresh.append(name)
+
+
+def _may_pair(node: Node, other: Node) -> bool:
+    """Whether two nodes may stand for each other: of one type, and not different weights, or values of other kinds."""
+    if node.type != other.type:
+        return False
+    if node.type not in INPUT_TYPES | CONST_TYPES:
+        return True
+    paths = node.source.module, other.source.module
+    if node.type in INPUT_TYPES and any(paths):
+        return paths[0] == paths[1] or (not all(paths) and node.name == other.name)
+    return node.name == other.name or _kind(node) == _kind(other)
+
+
+def _kind(node: Node) -> tuple[object, ...]:
+    """The dtype and rank that the desc of an input or constant states."""
+    return (*((desc.dtype, len(desc.shape.dim)) for desc in node.proto.output_desc),)
