@@ -29,6 +29,7 @@ Recipes with static scales need the ranges that ``observe`` records::
 """
 
 from graph_quant.nn.checkpoints.load import Loaded, load_quantised
+from graph_quant.nn.checkpoints.save import save_quantised
 from graph_quant.nn.checkpoints.stored import CheckpointError
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
 from graph_quant.nn.experts.base import QuantisedExperts
@@ -74,4 +75,5 @@ __all__ = [
     "observe",
     "parallelize_",
     "quantize_",
+    "save_quantised",
 ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
+from graph_quant.nn.checkpoints.extract import is_quantised
 from graph_quant.nn.experts.source import custom_forward_reason, is_experts, unsupported_reason
-from graph_quant.nn.observe import Filter, Observations
 from graph_quant.nn.names import find_recipe
+from graph_quant.nn.observe import Filter, Observations
 from graph_quant.nn.recipes import Recipe
 from torch import nn
 
 # These read the weights of their linears instead of calling them, always or on their fast path.
+_WARNS = "_graph_quant_warns"
 _WEIGHT_READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 
 
@@ -60,7 +64,8 @@ def quantize_(
         The names of the replaced modules.
 
     Raises:
-        ValueError: No recipe has this name, no module is replaced, ``model`` itself would be, or a module's sizes do not fit the recipe.
+        ValueError: No recipe has this name, no module is replaced, ``model`` itself would be, or a module's sizes do
+            not fit the recipe.
         TypeError: A weight is neither float16 nor bfloat16.
 
     Examples:
@@ -89,6 +94,7 @@ def quantize_(
         replacements.update(dict.fromkeys(names, replacement))
     for name, replacement in replacements.items():
         model.set_submodule(name, replacement)
+    _warn_of_saving(type(model))
     if left:
         reasons = "; ".join(f"{name} ({why})" for name, why in left.items())
         warnings.warn(f"quantize_ left as they were: {reasons}", stacklevel=2)
@@ -144,3 +150,24 @@ def _parent_reason(model: nn.Module, name: str) -> str:
     return (
         f"{type(parent).__name__} reads its weight and does not call it" if isinstance(parent, _WEIGHT_READERS) else ""
     )
+
+
+def _warn_of_saving(kind: type[nn.Module]) -> None:
+    """Let ``save_pretrained`` warn for quantised models: what it writes, from_pretrained does not read."""
+    owner = next((base for base in kind.__mro__ if "save_pretrained" in vars(base)), None)
+    save = None if owner is None else vars(owner)["save_pretrained"]
+    if owner is None or not callable(save) or hasattr(save, _WARNS):
+        return
+
+    @functools.wraps(save)
+    def save_pretrained(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if any(is_quantised(module) for module in self.modules()):
+            warnings.warn(
+                "save_pretrained: this model is quantised; from_pretrained cannot read what it writes. "
+                "graph_quant.nn.save_quantised(model, folder) writes a checkpoint for load_quantised",
+                stacklevel=2,
+            )
+        return save(self, *args, **kwargs)
+
+    setattr(save_pretrained, _WARNS, True)
+    owner.save_pretrained = save_pretrained  # type: ignore[attr-defined]
