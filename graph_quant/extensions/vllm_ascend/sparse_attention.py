@@ -146,9 +146,17 @@ def kv_quant_sparse_flash_attention(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result, and the largest scores and the sums, which are empty."""
     lengths = block_table, actual_seq_lengths_query, actual_seq_lengths_kv
-    form = sparse_block_size, layout_query, layout_kv, sparse_mode
     out = kv_quant_reference.kv_quant_sparse_flash_attention(
-        query, key, value, sparse_indices, scale_value, *lengths, *form
+        query,
+        key,
+        value,
+        sparse_indices,
+        scale_value,
+        *lengths,
+        sparse_block_size,
+        layout_query,
+        layout_kv,
+        sparse_mode,
     )
     return out, torch.empty((0,)), torch.empty((0,))
 

@@ -33,7 +33,8 @@ def ptr_to_numpy(ptr: int, shape: tuple[int, ...], dtype: int) -> Any:
     size = kind.itemsize
     for length in shape:
         size *= length
-    return np.frombuffer((ctypes.c_char * size).from_address(ptr), kind).reshape(shape)
+    memory: Any = (ctypes.c_char * size).from_address(ptr)
+    return np.frombuffer(memory, kind).reshape(shape)
 
 
 def __getattr__(name: str) -> Any:
