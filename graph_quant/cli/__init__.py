@@ -13,7 +13,7 @@ from .errors import UsageError
 
 # In the order of --help: commands for setup, then commands for graphs.
 _SETUP_COMMANDS = ("run", "enable", "disable", "doctor", "operators", "symbols", "completion")
-COMMANDS = (*_SETUP_COMMANDS, "inspect", "diff", "lint", "replay", "verify", "plan")
+COMMANDS = (*_SETUP_COMMANDS, "inspect", "diff", "lint", "replay", "verify", "plan", "compare")
 
 _BROKEN_PIPE = 141  # what a shell reports for a process that SIGPIPE ended
 
@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(command_line: list[str]) -> int:
     """Parse the command line and run the command."""
-    if command_line[:1] not in (["verify"], ["plan"]):
+    if command_line[:1] not in (["verify"], ["plan"], ["compare"]):
         options = parser(command_line).parse_args(command_line)
         return int(options.run(options))
     own, arguments = _split_arguments(command_line)

@@ -28,6 +28,7 @@ Recipes with static scales need the ranges that ``observe`` records::
 ``parallelize_`` distributes the modules of a quantised model over ranks.
 """
 
+from graph_quant.nn.accuracy import Comparison, LayerError, compare
 from graph_quant.nn.checkpoints.load import Loaded, load_quantised
 from graph_quant.nn.checkpoints.save import save_quantised
 from graph_quant.nn.checkpoints.stored import CheckpointError
@@ -52,9 +53,11 @@ __all__ = [
     "W4A16",
     "W8A16",
     "CheckpointError",
+    "Comparison",
     "DynamicW8A8",
     "DynamicW8A8Experts",
     "DynamicW8A8Linear",
+    "LayerError",
     "Loaded",
     "Observations",
     "QuantisedExperts",
@@ -71,6 +74,7 @@ __all__ = [
     "W4A16Linear",
     "W8A16Experts",
     "W8A16Linear",
+    "compare",
     "load_quantised",
     "observe",
     "parallelize_",
