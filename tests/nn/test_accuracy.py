@@ -42,7 +42,7 @@ def test_own_and_inherited_errors() -> None:
     assert layers["2"].inherited_sqnr < math.inf
     assert [layer.own_sqnr for layer in result.layers] == sorted(layer.own_sqnr for layer in result.layers)
     with torch.no_grad():
-        expected, actual = (torch.cat([each(x) for x in samples]).double().cpu() for each in (model, quantised))
+        expected, actual = (torch.cat([network(x) for x in samples]).double().cpu() for network in (model, quantised))
     noise = (actual - expected).square().sum()
     assert result.output.sqnr == pytest.approx((10 * torch.log10(expected.square().sum() / noise)).item())
     assert result.output.cosine == pytest.approx(cosine_similarity(expected.flatten(), actual.flatten(), 0).item())

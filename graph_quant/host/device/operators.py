@@ -24,6 +24,8 @@ def register_records() -> None:
     if _libraries:
         return
     names = installed_records()
+    if not names:
+        return  # the index is being generated
     library = _register_kernels(names)["npu"]
     formats.register(library)
     for name in ("npu_dtype_cast_backward", "_npu_dtype_cast_backward"):

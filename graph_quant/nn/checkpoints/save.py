@@ -21,8 +21,8 @@ def save_quantised(model: nn.Module, folder: str | Path, format: str = "msmodels
     Args:
         model: A model with quantised linears. Other parameters and buffers are saved as they are.
         folder: The folder, which is created; it must not hold safetensors files.
-        format: ``"msmodelslim"`` or ``"compressed-tensors"``. The latter has no place for the results' scales of
-            static activations, which it would round.
+        format: ``"msmodelslim"`` or ``"compressed-tensors"``. The latter would round the scales of results that
+            static activations have, so that they are refused.
 
     Returns:
         The path of the safetensors file.
