@@ -11,8 +11,9 @@ import torch
 import torch_npu
 import torchair
 from graph_quant.verification import Report, Status, VerificationError, capture, verify
+from graph_quant.verification.compare.operators import is_random
 from graph_quant.verification.run import graph as graph_level
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch._dynamo.backends.common import aot_autograd
 
 
@@ -246,6 +247,35 @@ def test_running_statistics_are_left_as_they_were_also_where_it_stops() -> None:
         with contextlib.suppress(RuntimeError):
             verify(net, *inputs)
         assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_attention_without_dropout_is_compared() -> None:
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return torch_npu.npu_fusion_attention(query, key, value, 2, "BSH")[0]
+
+    report = verify(attend, *(torch.randn(1, 16, 32, dtype=torch.float16).npu() for _ in range(3)))
+    of_attention = {status for name, status in statuses(report).items() if "npu_fusion_attention" in name}
+    assert of_attention == {Status.EQUAL}
+    assert report.ok
+
+
+@pytest.mark.parametrize(
+    ("operator", "keywords", "expected"),
+    [
+        ("npu.npu_fusion_attention", {}, False),
+        ("npu.npu_fusion_attention", {"keep_prob": 1.0}, False),
+        ("npu.npu_fusion_attention", {"keep_prob": 0.5}, True),
+        ("aten.scaled_dot_product_attention", {}, False),
+        ("aten.scaled_dot_product_attention", {"dropout_p": 0.1}, True),
+        ("aten.rand", {}, True),
+        ("aten.mul.Tensor", {}, False),
+    ],
+)
+def test_which_operators_are_random(operator: str, keywords: dict[str, float], expected: bool) -> None:
+    namespace, name, *overload = operator.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    node = fx.Graph().call_function(getattr(packet, overload[0] if overload else "default"), (), keywords)
+    assert is_random(node) is expected
 
 
 def test_random_numbers_are_not_compared() -> None:

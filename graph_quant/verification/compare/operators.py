@@ -12,6 +12,8 @@ _CPU = torch.device("cpu")
 # Namespaces of PyTorch's and TorchAir's collectives, which work on device memory alone.
 _COLLECTIVES = ("_c10d_functional", "npu_define")
 _GROUPS = ("hcom", "group_ep", "group_name")
+# Arguments of attention, with the value that means no dropout.
+_WITHOUT_DROPOUT = {"keep_prob": 1, "dropout_p": 0}
 _ATEN = torch.ops.aten
 _UNINITIALISED = frozenset(
     (_ATEN.empty, _ATEN.empty_like, _ATEN.empty_permuted, _ATEN.empty_strided, _ATEN.new_empty, _ATEN.new_empty_strided)
@@ -29,8 +31,16 @@ def is_operator(node: fx.Node) -> bool:
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether it uses the RNG."""
-    return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    """Whether it uses the RNG; attention without dropout does not."""
+    if not isinstance(node.target, OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
+        return False
+    for index, argument in enumerate(node.target._schema.arguments):
+        if argument.name in _WITHOUT_DROPOUT:
+            value = (
+                node.args[index] if index < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+            )
+            return not isinstance(value, int | float) or value != _WITHOUT_DROPOUT[argument.name]
+    return True
 
 
 def is_uninitialised(node: fx.Node) -> bool:
