@@ -75,7 +75,11 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(command_line: list[str]) -> int:
     """Parse the command line and run the command."""
     if command_line[:1] not in (["verify"], ["plan"], ["compare"]):
-        options = parser(command_line).parse_args(command_line)
+        _check_command(command_line)
+        options, unknown = parser(command_line).parse_known_args(command_line)
+        if unknown:
+            kind = "option" if unknown[0].startswith("-") else "argument"
+            raise UsageError(f"{command_line[0]} has no {kind} {unknown[0]}{_suggest_option(unknown[0], options)}")
         return int(options.run(options))
     own, arguments = _split_arguments(command_line)
     options, unknown = parser(command_line).parse_known_args(own)
@@ -87,6 +91,15 @@ def _run(command_line: list[str]) -> int:
         )
     options.own, options.arguments = own, arguments
     return int(options.run(options))
+
+
+def _check_command(command_line: list[str]) -> None:
+    """Refuse an unknown command, with one of a similar name."""
+    name = next(iter(command_line), "-")
+    if not name.startswith("-") and name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, 1)
+        hint = f"; did you mean {close[0]}?" if close else f"; the commands are {', '.join(COMMANDS)}"
+        raise UsageError(f"there is no command {name}{hint}")
 
 
 def _suggest_option(unknown: str, options: argparse.Namespace) -> str:
