@@ -60,13 +60,18 @@ def block_sparse_attention(
     return Plan((Result(tuple(query.shape), query.dtype), Result((*query.shape[:-1], 1), torch.float32)))
 
 
-def _check_heads(rules: Rules, query: Tensor, key: Tensor, layout: str, kv_heads: int) -> None:
+def check_head_groups(rules: Rules, query: Tensor, key: Tensor, kv_heads: int) -> None:
+    """Each head of keys is shared by as many heads of queries."""
     rules.equal("key.size(1)", key.size(1), "num_key_value_heads", kv_heads)
     rules.at_least("num_key_value_heads", kv_heads, 1)
     rules.require(
         query.size(1) % kv_heads == 0,
         lambda: f"query.size(1) must be a multiple of num_key_value_heads, got {query.size(1)} and {kv_heads}",
     )
+
+
+def _check_heads(rules: Rules, query: Tensor, key: Tensor, layout: str, kv_heads: int) -> None:
+    check_head_groups(rules, query, key, kv_heads)
     if layout == "BNSD":
         rules.equal("key.size(0)", key.size(0), "query.size(0)", query.size(0))
     rules.one_of("query.size(-1)", query.size(-1), WIDTHS)

@@ -1,7 +1,7 @@
 """npu_block_sparse_attention_backward: rules and results.
 
-As for the attention itself, but for heads of 128 channels, as many of keys as of queries on A2 and A3, and blocks of
-128 by 128 where no shape is given. d_out and attention_out are like query, softmax_lse float32 with one channel.
+As for the attention itself, but for heads of 128 channels, and blocks of 128 by 128 where no shape is given. d_out and
+attention_out are like query, softmax_lse float32 with one channel.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from graph_quant.meta.attention.block_sparse_attention import KEYS, LAYOUTS, check_mask, longest
+from graph_quant.meta.attention.block_sparse_attention import (
+    KEYS,
+    LAYOUTS,
+    check_head_groups,
+    check_mask,
+    longest,
+)
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.block_sparse_attention_backward import block_sparse_attention_backward as reference
@@ -54,9 +60,9 @@ def block_sparse_attention_backward(
     rules.dtype("key", key, (query.dtype,), ", the dtype of query")
     rules.rank("key", key, query.dim(), why=", as many as query")
     for dim in range(query.dim()):
-        if dim not in ((2,) if q_input_layout == "BNSD" else (0,)):
+        if dim not in ((1, 2) if q_input_layout == "BNSD" else (0, 1)):
             rules.equal(f"key.size({dim})", key.size(dim), f"query.size({dim})", query.size(dim))
-    rules.equal("num_key_value_heads", num_key_value_heads, "query.size(1)", query.size(1))
+    check_head_groups(rules, query, key, num_key_value_heads)
     rules.like("value", value, "key", key)
     rules.like("d_out", d_out, "query", query)
     rules.like("attention_out", attention_out, "query", query)

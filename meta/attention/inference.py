@@ -158,8 +158,8 @@ def _check_rope(rules: Rules, operands: Operands, attrs: Attributes) -> None:
             ),
         )
         rules.require(
-            not attrs.softmax_lse_flag,
-            lambda: f"{attrs.name('softmax_lse_flag')} must be False for 512 channels a head, got True",
+            not attrs.softmax_lse_flag or torch.int8 not in (operands.query.dtype, operands.key.dtype),
+            lambda: f"{attrs.name('softmax_lse_flag')} must be False for 512 channels a head in int8, got True",
         )
 
 

@@ -15,7 +15,7 @@ from graph_quant.reference.attention.mla_prolog_node import mla_prolog_node, mla
 
 
 def _plan(rules: Rules, arguments: dict[str, Any], has_scale: bool) -> Plan:
-    mla_prolog_rules.check(rules, arguments, mla_prolog_rules.FIRST_MODES)
+    mla_prolog_rules.check(rules, arguments, mla_prolog_rules.FIRST_MODES, is_third=False)
     if not has_scale and arguments["token_x"].dtype == torch.int8 and arguments["kv_cache"].dtype == torch.int8:
         rules.refuse("kv_cache must be torch.bfloat16 beside an int8 token_x in the first version, got torch.int8")
     query, rope, scale, _, _ = mla_prolog_rules.results(arguments, query_norm_flag=False, no_scale=1)

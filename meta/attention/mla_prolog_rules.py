@@ -21,12 +21,12 @@ SCALES = ("dequant_scale_x", "dequant_scale_w_dq", "dequant_scale_w_uq_qr", "deq
 Arguments = Mapping[str, Any]
 
 
-def check(rules: Rules, arguments: Arguments, cache_modes: Sequence[str]) -> None:
-    """Refuses tensors that do not fit each other."""
+def check(rules: Rules, arguments: Arguments, cache_modes: Sequence[str], *, is_third: bool) -> None:
+    """Refuses tensors that do not fit each other; ``is_third``: in the third version."""
     _check_weights(rules, arguments)
     _check_ropes(rules, arguments)
     _check_caches(rules, arguments, cache_modes)
-    _check_scales(rules, arguments)
+    _check_scales(rules, arguments, is_third)
 
 
 def _shape(rules: Rules, name: str, tensor: Tensor, dtypes: tuple[torch.dtype, ...], sizes: Sequence[Any]) -> None:
@@ -93,7 +93,7 @@ def _check_caches(rules: Rules, arguments: Arguments, modes: Sequence[str]) -> N
             rules.equal(f"cache_index.size({dim})", index.size(dim), f"token_x.size({dim})", x.size(dim))
 
 
-def _check_scales(rules: Rules, arguments: Arguments) -> None:
+def _check_scales(rules: Rules, arguments: Arguments, is_third: bool) -> None:
     x, uq, uk = arguments["token_x"], arguments["weight_uq_qr"], arguments["weight_uk"]
     heads, width, latent = uk.shape
     rows, rank = x.numel() // x.size(-1) if x.dim() == 2 else x.size(0) * x.size(1), arguments["weight_dq"].size(1)
@@ -108,10 +108,9 @@ def _check_scales(rules: Rules, arguments: Arguments) -> None:
     }
     for name, (is_wanted, sizes) in wanted.items():
         _scale(rules, name, arguments[name], is_wanted, sizes)
-    ckv = arguments["quant_scale_ckv"]
-    _scale(rules, "quant_scale_ckv", ckv, is_latent, (1, latent) if is_latent and not is_full else None)
-    if ckv is not None and is_full:
-        rules.require(ckv.numel() == 1, lambda: f"quant_scale_ckv must have one element, got {list(ckv.shape)}")
+    # One scale is used where everything is int8. The second version's tiling asks for a row of them nevertheless.
+    ckv_sizes = (1,) if is_full and is_third else (1, latent)
+    _scale(rules, "quant_scale_ckv", arguments["quant_scale_ckv"], is_latent, ckv_sizes)
     smooth = arguments["smooth_scales_cq"]
     if smooth is not None:
         _scale(rules, "smooth_scales_cq", smooth, is_up, (1, rank))

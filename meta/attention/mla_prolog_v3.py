@@ -30,7 +30,7 @@ def _check(rules: Rules, arguments: dict[str, Any]) -> tuple[Result, ...]:
     for name in ARGUMENTS[-5:]:
         if arguments[name] is not None:
             rules.refuse(f"{name} is of Ascend 950 and must be None, got {arguments[name]}")
-    mla_prolog_rules.check(rules, arguments, mla_prolog_rules.ALL_MODES)
+    mla_prolog_rules.check(rules, arguments, mla_prolog_rules.ALL_MODES, is_third=True)
     _check_modes(rules, arguments)
     ends = arguments["actual_seq_len"]
     is_packed = arguments["token_x"].dim() == 2 and arguments["cache_mode"] in BY_BLOCK

@@ -52,6 +52,11 @@ def _check(rules: Rules, arguments: dict[str, Any], calc_types: tuple[str, ...])
     rules.one_of("q_headnum", heads, HEADS)
     rules.equal("kv_headnum", arguments["kv_headnum"], "one head of keys", 1)
     rules.require(0 < scale <= 1, lambda: f"qk_scale must lie in (0, 1], got {scale}")
+    if arguments["cache_mode"] == "int8_nzcache":
+        rules.refuse(
+            "cache_mode 'int8_nzcache' is missing on the host NPU, though devices take it; use 'nzcache' with a cache "
+            "of q_nope's dtype"
+        )
     supported = {"mask_type": ("undefined",), "calc_type": calc_types, "cache_mode": ("krope_ctkv", "nzcache")}
     for name, allowed in supported.items():
         if arguments[name] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -150,7 +151,7 @@ def _check_parameter(
         rows = batch if mode == antiquant.PER_TOKEN else batch * heads
         least = key_tokens(operands, attrs)
         rules.rank(name, scale, 2, 3)
-        rules.equal(f"the rows of {name}", scale.numel() // scale.size(-1), "a row for each batch and head", rows)
+        rules.equal(f"the rows of {name}", math.prod(scale.shape[:-1]), "a row for each batch and head", rows)
         rules.require(
             scale.size(-1) >= least, lambda: f"{name}.size(-1) must be at least {least}, got {scale.size(-1)}"
         )

@@ -36,14 +36,14 @@ def check_parts(
         sparse_rules.check_like(rules, name, part, like_name, like, width)
 
 
-def check_indices(rules: Rules, query: Tensor, sparse_indices: Tensor) -> None:
+def check_indices(rules: Rules, query: Tensor, sparse_indices: Tensor, least: int = 1) -> None:
     """A row of blocks for each query."""
     rules.dtype("sparse_indices", sparse_indices, (torch.int32,))
     rules.rank("sparse_indices", sparse_indices, query.dim())
     for dim in range(query.dim() - 2):
         rules.equal(f"sparse_indices.size({dim})", sparse_indices.size(dim), f"query.size({dim})", query.size(dim))
     rules.equal("sparse_indices.size(-2)", sparse_indices.size(-2), "1", 1)
-    rules.at_least("sparse_indices.size(-1)", sparse_indices.size(-1), 1)
+    rules.at_least("sparse_indices.size(-1)", sparse_indices.size(-1), least)
 
 
 def check_blocks(
@@ -92,7 +92,7 @@ def sparse_flash_attention(
     sparse_rules.check(rules, form, WIDTH, sparse_mode, pre_tokens, next_tokens)
     rules.one_of("query.size(-2)", query.size(-2), HEADS)
     check_parts(rules, query, key, value, query_rope, key_rope)
-    check_indices(rules, query, sparse_indices)
+    check_indices(rules, query, sparse_indices, least=0)
     check_blocks(rules, sparse_block_size, key, layout_kv)
     rules.require(
         not return_softmax_lse or layout_kv != PAGED,

@@ -37,12 +37,24 @@ def check_terms(rules: Rules, x1: Tensor, x2: Tensor, allowed: tuple[torch.dtype
     rules.like("x2", x2, "x1", x1)
 
 
-def check_sum(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, allowed: tuple[torch.dtype, ...] = FLOATS) -> None:
-    """Check the two terms of a sum, and that gamma is a weight of the same dtype."""
+def check_sum(
+    rules: Rules,
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    allowed: tuple[torch.dtype, ...] = FLOATS,
+    *,
+    may_lack_rows: bool = False,
+) -> None:
+    """Check the two terms of a sum, and that gamma is a weight of the same dtype.
+
+    ``may_lack_rows``: aclnn returns at once for tensors without elements. Graphs call the tiling, which refuses them:
+    there the GE node does.
+    """
     check_terms(rules, x1, x2, allowed)
     rules.dtype("gamma", gamma, (x1.dtype,), ", the dtype of x1")
     check_weight(rules, "gamma", gamma, "x1", x1)
-    rules.not_empty("x1", x1)
+    rules.not_empty(*(("gamma", gamma) if may_lack_rows else ("x1", x1)))
 
 
 def rstd_of(x: Tensor, gamma: Tensor) -> Result:

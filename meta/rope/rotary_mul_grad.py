@@ -1,9 +1,9 @@
 """The gradient of npu_rotary_mul, which torch_npu's autograd calls.
 
-input and grad are (a, b, c, D) with D even and at most 896; r1 and r2 are laid out as forward. Of each element of r1 at
-most 1024 terms are summed, in mode interleave less than 1000. No tensor may be empty. Dtypes other than input's are
-converted to it; all gradients are of it. Those of r1 and r2 are computed here always; the device leaves what was in
-memory where neither asks for one.
+input and grad have three or four dimensions, the last, D, even and at most 896; r1 and r2 are laid out as forward. Of
+each element of r1 at most 1024 terms are summed, in mode interleave less than 1000. No tensor may be empty. Dtypes
+other than input's are converted to it; all gradients are of it. Those of r1 and r2 are computed here always; the device
+leaves what was in memory where neither asks for one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def rotary_mul_backward(rules: Rules, grad: Tensor, x: Tensor, r1: Tensor, r2: T
     rules.require(rotary_mode in MODES, lambda: f"rotary_mode must be one of {', '.join(MODES)}, got {rotary_mode!r}")
     for name, tensor in (("input", x), ("grad", grad), ("r1", r1), ("r2", r2)):
         rules.dtype(name, tensor, FLOATS)
-        rules.rank(name, tensor, 4)
+        rules.rank(name, tensor, *((3, 4) if tensor is x else (x.dim(),)))
     rules.not_empty("input", x)
     check_width(rules, x)
-    for dim in range(4):
+    for dim in range(x.dim()):
         rules.equal(f"grad.size({dim})", grad.size(dim), f"input.size({dim})", x.size(dim))
         rules.equal(f"r2.size({dim})", r2.size(dim), f"r1.size({dim})", r1.size(dim))
     rules.equal("r1.size(-1)", r1.size(-1), "input.size(-1)", x.size(-1))
-    check_layout(rules, x, r1, LAYOUTS[4][rotary_mode])
+    check_layout(rules, x, r1, LAYOUTS[x.dim()][rotary_mode])
     terms, elements = math.prod(x.shape[:-1]), math.prod(r1.shape[:-1])
     most = 1024 if rotary_mode == HALF else 999
     rules.require(

@@ -1,8 +1,8 @@
 """npu_block_sparse_attention_backward: the gradients of query, key and value, from the log-sum-exp.
 
 ``p = exp(scale * q @ k.T - lse)``, ``dv = p.T @ do``, ``ds = p * (do @ v.T - sum(do * out))``, ``dq = scale * ds @ k``,
-``dk = scale * ds.T @ q``. Float32; p and ds are rounded to query's dtype before their matmuls, because the matrix unit
-takes no other dtype. A device accumulates dk and dv in any order.
+``dk = scale * ds.T @ q``; heads that share keys add up. Float32; p and ds are rounded to query's dtype
+before their matmuls, because the matrix unit takes no other dtype. A device accumulates dk and dv in any order.
 """
 
 from __future__ import annotations
@@ -43,13 +43,24 @@ def block_sparse_attention_backward(
             continue
         query_index = (rows.batch, slice(None), slice(rows.start, rows.stop))
         key_index = (columns.batch, slice(None), slice(columns.start, columns.stop))
+        shared_keys, shared_values = (_repeat_heads(x[key_index], q.size(1)) for x in (k, v))
         hidden = expand_block_mask(OP, block_sparse_mask, blocks, sequence, rows.length, columns.length)
-        scores = (q[query_index] @ k[key_index].mT * scale_value).masked_fill(hidden, -torch.inf)
+        scores = (q[query_index] @ shared_keys.mT * scale_value).masked_fill(hidden, -torch.inf)
         weights = (scores - lse[query_index]).exp()
         delta = (upstream[query_index] * out[query_index]).sum(-1, keepdim=True)
-        grad_scores = (weights * (upstream[query_index] @ v[key_index].mT - delta)).to(query.dtype).float()
-        gradients[0][query_index] = grad_scores @ k[key_index] * scale_value
-        gradients[1][key_index] = grad_scores.mT @ q[query_index] * scale_value
-        gradients[2][key_index] = weights.to(query.dtype).float().mT @ upstream[query_index]
+        grad_scores = (weights * (upstream[query_index] @ shared_values.mT - delta)).to(query.dtype).float()
+        gradients[0][query_index] = grad_scores @ shared_keys * scale_value
+        gradients[1][key_index] = _add_groups(grad_scores.mT @ q[query_index] * scale_value, k.size(1))
+        gradients[2][key_index] = _add_groups(weights.to(query.dtype).float().mT @ upstream[query_index], k.size(1))
     dq, dk, dv = (from_bnsd(tensor.to(query.dtype), q_input_layout) for tensor in gradients)
     return dq, dk, dv
+
+
+def _repeat_heads(x: Tensor, heads: int) -> Tensor:
+    """The heads of keys or values, each once for every head of queries that shares it."""
+    return x.repeat_interleave(heads // x.size(0), 0)
+
+
+def _add_groups(x: Tensor, heads: int) -> Tensor:
+    """The sums over the heads of queries that share a head of keys."""
+    return x.unflatten(0, (heads, -1)).sum(1)

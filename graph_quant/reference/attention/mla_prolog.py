@@ -74,11 +74,14 @@ def compute_prolog(inputs: Inputs, quantises_latent: bool, quantises_query: bool
     if quantises_query:
         query, query_scale = _quantise_query(query)
         assert inputs.quant_scale_ckv is not None
-        rope = (rope.float() * (inputs.quant_scale_ckv.reshape(()) / query_scale)).bfloat16()
+        # The kernel reads the first scale alone, also of the row that the second version takes.
+        ckv_scale = inputs.quant_scale_ckv.flatten()[:1]
+        rope = (rope.float() * (ckv_scale / query_scale)).bfloat16()
     key = _matmul(x, inputs.weight_dkv_kr, inputs.dequant_scale_x, inputs.dequant_scale_w_dkv_kr)
     latent_rows = _rms_norm(key[:, :latent], inputs.rmsnorm_gamma_ckv, inputs.rmsnorm_epsilon_ckv, inputs.kc_scale)
     rope_rows = rotate_interleaved(key[:, latent:].float(), cos, sin).bfloat16()
-    latent_rows = _to_cache_dtype(latent_rows, inputs.quant_scale_ckv if quantises_latent else None)
+    latent_scale = inputs.quant_scale_ckv if quantises_latent else None
+    latent_rows = _to_cache_dtype(latent_rows, ckv_scale if quantises_query else latent_scale)
     rope_rows = _to_cache_dtype(rope_rows.float(), inputs.quant_scale_ckr)
     return Prolog(query, rope, latent_rows, rope_rows, query_scale, query_norm, norm_scale)
 

@@ -16,13 +16,13 @@ import math
 import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import has_core_per_row, reciprocal_rms, scale_with_two_roundings
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 # Elements of a row: the most for which a core handles many rows at once, and the most that fit into a core.
 _NARROW, _ROOM = 2000, 12288
 
 
-@kernel("AddRmsNorm", flops=7)
 def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
     """``(y, rstd, x1 + x2)``."""
     x, wide = _add(x1, x2)
@@ -31,6 +31,19 @@ def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6
         wide = x.float()
     rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
     return scale_with_two_roundings(x.float() if width > _ROOM else wide, rstd, gamma), rstd, x
+
+
+@kernel("AddRmsNorm", flops=7)
+def add_rms_norm_node(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
+    """``(y, rstd, x1 + x2)``."""
+    require_rows("AddRmsNorm", x1)
+    return add_rms_norm(x1, x2, gamma, epsilon=epsilon)
+
+
+def require_rows(node: str, x1: Tensor) -> None:
+    """Refuse what the tiling refuses: a tensor without elements, for which aclnn returns before it."""
+    if x1.numel() == 0:
+        raise Refusal(f"{node}: x1 must not be empty in a graph, got {list(x1.shape)}")
 
 
 @kernel("AddRmsNormCast", flops=7)

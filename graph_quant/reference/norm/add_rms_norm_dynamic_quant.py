@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.destination import Destination, element_destination
 from graph_quant.ge import kernel
+from graph_quant.reference.norm.add_rms_norm import require_rows
 from graph_quant.reference.norm.rms import reciprocal_rms
 from graph_quant.reference.rounding import store
 from torch import Tensor
@@ -65,6 +66,7 @@ def add_rms_norm_dynamic_quant_node(
     dst_type: int = 2,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Without a mask y2 is computed if both smooth scales are given."""
+    require_rows("AddRmsNormDynamicQuant", x1)
     both = smooth_scale1 is not None and smooth_scale2 is not None
     outputs = (bool(output_mask[0]), bool(output_mask[1])) if output_mask else (True, both)
     destination = element_destination(dst_type)

@@ -37,8 +37,11 @@ WRONG = [
     wrong("query", "float32", query=f16(1, 2, 5, 128).float()),
     wrong("query.size(-1)", "64 channels", query=f16(1, 2, 5, 64)),
     wrong("key", "another dtype", key=bf16(1, 2, 130, 128)),
-    wrong("key.size(1)", "shared keys", key=f16(1, 1, 130, 128)),
-    wrong("num_key_value_heads", "one", num_key_value_heads=1),
+    wrong("key.size(1)", "shared keys that are not counted", key=f16(1, 1, 130, 128)),
+    wrong("key.size(1)", "one counted of two", num_key_value_heads=1),
+    wrong("num_key_value_heads", "none", key=f16(1, 0, 130, 128), num_key_value_heads=0),
+    wrong("query.size(1)", "more heads of keys", key=f16(1, 4, 130, 128), num_key_value_heads=4),
+    wrong("key.size(0)", "batches apart", key=f16(2, 2, 130, 128)),
     wrong("value.size(2)", "fewer values", value=f16(1, 2, 129, 128)),
     wrong("d_out.size(2)", "fewer gradients", d_out=f16(1, 2, 4, 128)),
     wrong("attention_out", "another dtype of results", attention_out=bf16(1, 2, 5, 128)),
@@ -62,7 +65,8 @@ def weighed(query: Any, key: Any, mask: Any, blocks: Any, layout: str, lengths: 
             for row in range(rows if keys else 0):
                 seen = np.flatnonzero(np.repeat(mask[sequence, head, row // blocks[0]].numpy(), blocks[1])[:keys])
                 at: Any = (sequence, head, row) if layout == "BNSD" else (starts[0][sequence] + row, head)
-                over: Any = (sequence, head, seen) if layout == "BNSD" else (starts[1][sequence] + seen, head)
+                of_keys = head // (mask.shape[1] // key.shape[1])
+                over: Any = (sequence, of_keys, seen) if layout == "BNSD" else (starts[1][sequence] + seen, of_keys)
                 scores = key[over] @ query[at] * SCALE
                 total = np.log(np.exp(scores - scores.max()).sum()) + scores.max()
                 by_query[at] = over, np.exp(scores - total), total
@@ -88,19 +92,21 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     draw(SEEDS)
     make, layout = draw(st.sampled_from([f16, bf16])), draw(st.sampled_from(["TND", "BNSD"]))
     lengths, keys, rows = [draw(st.integers(0, 5)), 4], [130, 7], draw(st.sampled_from([1, 3]))
+    heads, kv_heads = draw(st.sampled_from([(2, 2), (2, 1), (4, 2)]))
     if layout == "TND":
-        query, key, value = make(sum(lengths), 2, 128), make(137, 2, 128), make(137, 2, 128)
+        query, key, value = make(sum(lengths), heads, 128), make(137, kv_heads, 128), make(137, kv_heads, 128)
         most = max(lengths)
     else:
-        query, key, value, most = make(2, 2, 5, 128), make(2, 2, 130, 128), make(2, 2, 130, 128), 5
-    mask = torch.randint(2, (2, 2, -(-most // rows), 2), dtype=torch.int8)
+        query, key, value = make(2, heads, 5, 128), make(2, kv_heads, 130, 128), make(2, kv_heads, 130, 128)
+        most = 5
+    mask = torch.randint(2, (2, heads, -(-most // rows), 2), dtype=torch.int8)
     mask[..., 0] = 1
     out, lse = np.zeros(query.shape), np.zeros((*query.shape[:-1], 1))
     q, k, v = (tensor.double().numpy() for tensor in (query, key, value))
     for at, (over, weights, total) in weighed(q, k, mask, (rows, 128), layout, (lengths, keys)).items():
         out[at], lse[at] = weights @ v[over], total
     forward = torch.from_numpy(out).to(query.dtype), torch.from_numpy(lse).float()
-    rest = mask, [rows, 128], lengths, keys, layout, layout, 2, SCALE
+    rest = mask, [rows, 128], lengths, keys, layout, layout, kv_heads, SCALE
     return (make(*query.shape), query, key, value, *forward, *rest), {}
 
 

@@ -50,6 +50,9 @@ GOOD = [
     allowed("blocks", Q, f16(3, 16, 64), f16(3, 16, 64), **GQA, **PAGED, next_tokens=0),
     allowed("latent, blocks in NZ", bf16(3, 4, 512), NZ, NZ, **LATENT, **LATENT_BLOCKS,
             query_rope=bf16(3, 4, 64), key_rope=NZ_ROPE, atten_mask=TABLE, sparse_mode=3),
+    allowed("latent, lse", f16(1, 4, 3, 512), f16(1, 1, 5, 512), f16(1, 1, 5, 512), **{
+            **GQA, "num_key_value_heads": 1}, query_rope=f16(1, 4, 3, 64), key_rope=f16(1, 1, 5, 64),
+            softmax_lse_flag=True),
     allowed("int8 cache", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA, **CACHE),
     allowed("one scale of key, one of value", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
             antiquant_scale=f16(2).abs()),
@@ -116,9 +119,6 @@ WRONG = [
             query_rope=f16(1, 4, 3, 32), key_rope=f16(1, 2, 5, 32)),
     refused("num_key_value_heads", "two latent heads", f16(1, 4, 3, 512), f16(1, 2, 5, 512), f16(1, 2, 5, 512), **GQA,
             query_rope=f16(1, 4, 3, 64), key_rope=f16(1, 2, 5, 64)),
-    refused("softmax_lse_flag", "latent lse", f16(1, 4, 3, 512), f16(1, 1, 5, 512), f16(1, 1, 5, 512), **{
-            **GQA, "num_key_value_heads": 1}, query_rope=f16(1, 4, 3, 64), key_rope=f16(1, 1, 5, 64),
-            softmax_lse_flag=True),
     refused("key_rope_antiquant_scale", "reserved", Q, K, K, **GQA, key_rope_antiquant_scale=f16(1)),
     refused("antiquant_scale", "scales of tokens, flat", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
             antiquant_scale=f32(2), antiquant_mode=1),

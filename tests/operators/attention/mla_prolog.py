@@ -47,6 +47,7 @@ def form(tokens: tuple[int, ...] = (3,), full: bool = False, up: bool = False, l
 
 PLAIN, PART = form(), form((2, 2), up=True, latent=True)
 FULL = form(full=True, latent=True)
+ROW = {**FULL, "quant_scale_ckv": f32(1, 512).abs()}  # of which the second version reads the first
 MODES: Form = {"weight_quant_mode": 2, "kv_cache_quant_mode": 1, "query_quant_mode": 1}
 V3 = "mla_prolog_v3"
 
@@ -57,7 +58,7 @@ def without(arguments: Form, *names: str) -> Form:
 
 GOOD: list[Call] = [
     good("mla_prolog", "bfloat16", **PLAIN),
-    good("mla_prolog_v2", "int8 throughout", **FULL, cache_mode="PA_NZ"),
+    good("mla_prolog_v2", "int8 throughout", **ROW, cache_mode="PA_NZ"),
     good(V3, "bfloat16, norm", **PLAIN, query_norm_flag=True, qc_qr_scale=1.5),
     good(V3, "int8 throughout", **FULL, **MODES, cache_mode="PA_NZ"),
     good(f"{V3}_functional", "int8 in part", **PART, weight_quant_mode=1, kv_cache_quant_mode=2,
@@ -87,11 +88,13 @@ WRONG: list[Call] = [
     bad(V3, "dequant_scale_x", "a scale for nothing", **PLAIN, dequant_scale_x=f32(3, 1)),
     bad(V3, "dequant_scale_w_uq_qr.size(1)", "scales too few", **{**FULL, "dequant_scale_w_uq_qr": f32(1, 8)}, **MODES),
     bad(V3, "quant_scale_ckv", "a scale a channel", **{**FULL, "quant_scale_ckv": f32(1, 512)}, **MODES),
+    bad("mla_prolog_v2", "quant_scale_ckv", "a scale as of the third", **FULL),
+    bad(V3, "quant_scale_ckv", "one scale in two dimensions", **{**FULL, "quant_scale_ckv": f32(1, 1)}, **MODES),
     bad(V3, "weight_quant_mode", "a mode that is not so", **PLAIN, weight_quant_mode=1),
     bad(V3, "kv_cache_quant_mode", "groups", **PLAIN, kv_cache_quant_mode=3),
     bad(V3, "k_nope_clip_alpha", "a clip", **PLAIN, k_nope_clip_alpha=f32(1)),
     bad(V3, "token_x_dtype", "of Ascend 950", **PLAIN, token_x_dtype=290),
-    bad("mla_prolog", "kv_cache", "int8 query without a scale", **FULL),
+    bad("mla_prolog", "kv_cache", "int8 query without a scale", **ROW),
 ]
 WRONG_VALUES: list[Call] = [
     bad(V3, "cache_index[2]", "behind the cache", **{**PLAIN, "cache_index": ends(1, 2, 32).long()}),

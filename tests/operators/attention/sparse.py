@@ -139,7 +139,7 @@ WRONG = [
         (SPARSE, "key_rope.size(-1)", "a wide rope part", S, {**KV, **R, "key_rope": bf16(5, 16, 1, 128)}),
         (SPARSE, "sparse_indices", "int64", other(S, 3, S[3].long()), {**KV, **R}),
         (SPARSE, "sparse_indices.size(1)", "rows of fewer queries", other(S, 3, S[3][:, :2]), {**KV, **R}),
-        (SPARSE, "sparse_indices.size(-1)", "empty rows", other(S, 3, S[3][..., :0]), {**KV, **R}),
+        (SPARSE, "sparse_indices.size(-2)", "two heads of rows", other(S, 3, S[3].repeat(1, 1, 2, 1)), {**KV, **R}),
         (SPARSE, "sparse_block_size", "3", S, {**KV, **R, "sparse_block_size": 3}),
         (SPARSE, "sparse_block_size", "more than a page", S, {**KV, **R, "sparse_block_size": 32}),
         (SPARSE, "layout_kv", "SBND", S, {**KV, **R, "layout_kv": "SBND"}),

@@ -474,6 +474,36 @@ def test_rotary_embedding_of_halves_or_neighbours(neox: bool) -> None:
         np.testing.assert_allclose(floats(after.cpu()), wanted, rtol=2.0**-10, atol=2.0**-10)
 
 
+def test_rotary_embedding_of_halves_does_not_read_head_size() -> None:
+    """RopeAtb.cpp passes the width of the table on, for heads of 128 channels with 64 rotated, too."""
+    query, key, table, positions = f16(3, 256), f16(3, 128), f16(9, 64).float(), torch.tensor([8, 0, 3])
+    by_size = []
+    for size in (128, 64):
+        by_size.append([tensor.clone().npu() for tensor in (query, key)])
+        torch_npu._npu_rotary_embedding(positions.npu(), *by_size[-1], size, table.npu(), True)
+    assert all(torch.equal(*pair) for pair in zip(*by_size, strict=True))
+    assert not torch.equal(by_size[0][0][:, 192:].cpu(), query[:, 192:])
+    with pytest.raises(RuntimeError, match=r"cos_sin_cache\.size\(1\) must equal head_size, got 64 and 128"):
+        torch_npu._npu_rotary_embedding(positions.npu(), *by_size[0], 128, table.npu(), False)
+
+
+def test_a_second_table_of_a_process_is_warned_of(run_python: Any) -> None:
+    done = run_python(
+        """
+import graph_quant, torch, torch_npu, warnings
+warnings.simplefilter("always")
+tables = [torch.ones(4, 32), torch.ones(4, 32), torch.zeros(4, 32)]
+for number, table in enumerate(tables):
+    with warnings.catch_warnings(record=True) as caught:
+        query, key = torch.ones(2, 1, 32).half().npu()
+        torch_npu._npu_rotary_embedding(torch.tensor([3]).npu(), query, key, 32, table.npu(), True)
+    print(number, [str(warning.message)[:43] for warning in caught if "cos_sin" in str(warning.message)])
+"""
+    )
+    warned = "2 ['_npu_rotary_embedding: cos_sin_cache differ']"
+    assert done.stdout.splitlines() == ["0 []", "1 []", warned], done.stderr
+
+
 @pytest.mark.parametrize("make", [f16, bf16])
 def test_quantize_per_tensor_rounds_to_float16_first(make: Any) -> None:
     x, scale, zero = make(4, 3, 8) * 9, make(3, 8).abs() + 0.5, i8(3, 8)
@@ -506,7 +536,7 @@ REFUSED: dict[str, Any] = {
         torch.tensor([4]), f16(1, 16), f16(1, 16), 16, f16(4, 16), True
     ),
     "cos_sin_cache.size": lambda: torch.ops.atb._npu_rotary_embedding(
-        torch.tensor([3]), f16(1, 32), f16(1, 32), 32, f16(4, 16), True
+        torch.tensor([3]), f16(1, 32), f16(1, 32), 32, f16(4, 16), False
     ),
     "block_table": lambda: torch.ops.atb.npu_paged_cache_load(
         f16(2, 4, 1, 16), f16(2, 4, 1, 16), ints([0, 2]), ints(6)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from operators.attention.mla_prolog import FULL, HEADS, MODES, PART, PLAIN, RANK, V3, form
+from operators.attention.mla_prolog import FULL, HEADS, MODES, PART, PLAIN, RANK, ROW, V3, form
 from support.call_table import overload
 
 PROLOG = overload(f"npu_{V3}")
@@ -49,6 +49,15 @@ def test_int8_query_dequantises_to_the_query() -> None:
     # The rope part comes divided by the scales, for npu_fused_infer_attention_score_v2 to take them once for both.
     wanted = plain_rope.float() * FULL["quant_scale_ckv"] / scale.reshape(3, HEADS, 1)
     torch.testing.assert_close(rope.float(), wanted, rtol=2.0**-8, atol=0)
+
+
+def test_the_second_version_reads_the_first_of_its_scales() -> None:
+    third = clones({**FULL, "quant_scale_ckv": ROW["quant_scale_ckv"][0, :1].contiguous()})
+    query, rope, scale, _, _ = PROLOG(**third, **MODES)
+    second = {name: value.npu() for name, value in clones(ROW).items()}
+    results = overload("npu_mla_prolog_v2")(**second)
+    for got, wanted in zip(results, (query, rope, third["kv_cache"], third["kr_cache"], scale), strict=True):
+        assert torch.equal(got.cpu(), wanted)
 
 
 def test_int8_norm_of_query_by_hand() -> None:

@@ -42,7 +42,7 @@ WRONG = [
     bad(OP, "y_dtype", "uint8", *X, y_dtype=torch.uint8),
     bad(OP, "x1.size(-1)", "width not of eights", f16(6, 12), f16(6, 12), f16(12), y_dtype=INT4),
     bad(OP, "epsilon", "no epsilon", *X, epsilon=0.0),
-    bad(OP, "x1.size(0)", "no rows", f16(0, 16), f16(0, 16), f16(16)),
+    bad(OP, "gamma.size(0)", "no columns", f16(6, 0), f16(6, 0), f16(0)),
 ]
 
 

@@ -13,10 +13,16 @@ BACK = "rotary_mul_backward"
 X, R = f16(2, 3, 4, 16), f16(1, 3, 1, 16)
 SHAPES = {"half": [(2, 3, 4), (1, 3, 1), (2, 3, 1), (1, 1, 4), (2, 1, 4), (2, 1, 1)]}
 SHAPES["interleave"] = [SHAPES["half"][index] for index in (1, 3, 5)]
+THREE = {"half": [(2, 3), (2, 1), (1, 3), (1, 1)], "interleave": [(2, 1), (1, 3), (1, 1)]}
 GOOD = [
     *(
         good(BACK, f"{mode} {shape}", bf16(2, 3, 4, 16), bf16(2, 3, 4, 16), *[bf16(*shape, 16)] * 2, mode)
         for mode, shapes in SHAPES.items()
+        for shape in shapes
+    ),
+    *(
+        good(BACK, f"{mode} {shape}", bf16(2, 3, 16), bf16(2, 3, 16), *[bf16(*shape, 16)] * 2, mode)
+        for mode, shapes in THREE.items()
         for shape in shapes
     ),
     good(BACK, "float16", X, X, R, R),
@@ -29,7 +35,9 @@ MANY = (f16(3, 1, 400, 2), f16(3, 1, 400, 2), f16(1, 1, 1, 2), f16(1, 1, 1, 2))
 WIDE = (*[f16(1, 3, 1, 898)] * 4,)
 WRONG = [
     bad(BACK, "input", "int8", X, i8(2, 3, 4, 16), R, R),
-    bad(BACK, "input", "three dimensions", f16(5, 2, 8), f16(5, 2, 8), f16(5, 1, 8), f16(5, 1, 8)),
+    bad(BACK, "input", "two dimensions", *[f16(5, 8)] * 4),
+    bad(BACK, "grad", "grad of another rank", f16(5, 1, 2, 8), f16(5, 2, 8), f16(5, 1, 8), f16(5, 1, 8)),
+    bad(BACK, "r1.size", "interleaved, three dimensions, of every element", *[f16(5, 2, 8)] * 4, "interleave"),
     bad(BACK, "grad", "grad int8", i8(2, 3, 4, 16), X, R, R),
     bad(BACK, "grad.size(0)", "grad of other rows", f16(1, 3, 4, 16), X, R, R),
     bad(BACK, "input.size(0)", "nothing", f16(0, 3, 4, 16), f16(0, 3, 4, 16), R, R),
@@ -76,8 +84,9 @@ def expected(grad: torch.Tensor, x: torch.Tensor, r1: torch.Tensor, r2: torch.Te
 def data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     make, width = draw(st.sampled_from([f16, bf16, f32])), draw(st.sampled_from([2, 16, 30]))
     mode = draw(st.sampled_from(list(SHAPES)))
-    shape, other = draw(st.sampled_from(SHAPES[mode])), draw(st.sampled_from([make, f32]))
-    return (make(2, 3, 4, width), make(2, 3, 4, width), other(*shape, width), other(*shape, width), mode), {}
+    of_x, shapes = draw(st.sampled_from([((2, 3, 4), SHAPES), ((2, 3), THREE)]))
+    shape, other = draw(st.sampled_from(shapes[mode])), draw(st.sampled_from([make, f32]))
+    return (make(*of_x, width), make(*of_x, width), other(*shape, width), other(*shape, width), mode), {}
 
 
 # The last rounding, to bfloat16, moves a result by 2**-9; float32 sums of at most 24 products by less than 2**-18.
