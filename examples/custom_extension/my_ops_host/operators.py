@@ -31,5 +31,5 @@ def rules_of_add_scaled(rules: Rules, total: Tensor, x: Tensor, scale: float) ->
 
 
 def version() -> str:
-    """Return what tells a user that this is not the compiled extension."""
+    """Return a version that shows that this is not the compiled extension."""
     return "0.1 (host)"

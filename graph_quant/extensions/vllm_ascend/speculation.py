@@ -52,6 +52,8 @@ def copy_and_expand_eagle_inputs(
         source = tokens[start + skipped :] if shift_input_ids else tokens[start:after]
         copied = [source[min(index, len(source) - 1)] if source else 0 for index in range(valid)]
         row = [*copied, following[request], *[parallel_drafting_token_id] * (slots - 1), *[padding_token_id] * rejected]
+        for result in (counted, rejected_mask, draft_mask):  # where parts overlap, the last request stays
+            result[first : first + len(row)] = 0
         ids[first : first + len(row)] = torch.tensor(row, dtype=torch.int32)
         counts = range(positions[start], positions[start] + valid + slots)
         counted[first : first + valid + slots] = torch.tensor(counts, dtype=torch.int32)

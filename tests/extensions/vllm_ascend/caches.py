@@ -16,7 +16,7 @@ GROUPS = ("group_len", "group_key_idx", "group_key_cache_idx")
 
 def grouped(slots: Any, length: Any, _first: Any, _slot: Any, block_size: int) -> list[Any]:
     """Follow the groups from left to right, as the extension's code does."""
-    found, index, values = [], 0, slots.tolist()
+    groups, index, values = [], 0, slots.tolist()
     while index < len(values):
         if values[index] < 0:
             index += 1
@@ -24,10 +24,10 @@ def grouped(slots: Any, length: Any, _first: Any, _slot: Any, block_size: int) -
         end = index + 1
         while end < len(values) and values[end] == values[end - 1] + 1 and values[end] % block_size:
             end += 1
-        found.append((end - index, index, values[index]))
+        groups.append((end - index, index, values[index]))
         index = end
     out = np.zeros((3, len(length)), np.int32)
-    out[:, : len(found)] = np.array(found, np.int32).reshape(-1, 3).T
+    out[:, : len(groups)] = np.array(groups, np.int32).reshape(-1, 3).T
     return list(out)
 
 
