@@ -135,7 +135,8 @@ def is_honest(case: Case) -> bool:
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_npugraph_ex_computes_the_same(extension: str) -> None:
     cases = list({case.op: case for table in EXTENSIONS[extension] for case in table.VALID}.values())
-    cases = [case for case in cases if is_honest(case)]
+    # npugraph_ex copies inputs that are no parameters in the base format.
+    cases = [case for case in cases if is_honest(case) and not any(hasattr(t, "stored_in") for t in tensors(case.args))]
     operators = [overload(case.op) for case in cases]
 
     def call_all(arguments: Any) -> Any:

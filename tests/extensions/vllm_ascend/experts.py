@@ -9,7 +9,7 @@ from operators.matmul.grouped_matmul_swiglu_quant import stated
 
 from support.call_table import packed
 from support.extension_calls import Case, Wrong
-from support.tensors import bf16, ends, f16, f32, i8, i32
+from support.tensors import bf16, ends, f16, f32, i8, i32, nz
 
 ONE = "_C_ascend::grouped_matmul_swiglu_quant"
 NZ, LIST, TWO = f"{ONE}_weight_nz", f"{ONE}_weight_nz_tensor_list", f"{ONE}_v2"
@@ -62,11 +62,11 @@ XD, WS, AS = i32(5, 64) // 2**20, f32(64) / 99, f32(5)
 GROUPS = {"weight_scale": f32(3, 64) / 99, "activation_scale": AS, "group_index": COUNTS, "quant_mode": 1}
 PLAIN = {"weight_scale": WS, "activation_scale": AS, "quant_mode": 1}
 VALID = [
-    Case(NZ, "int8", (X, W, S, T, G), expected=one),
-    Case(NZ, "bfloat16 scale, limit", (X, W, bf16(3, 16), T, G), {"swiglu_limit": 0.5}, one),
-    Case(NZ, "int4 weights", (X, W4, P, T, G), {"bias": B}, one),
-    Case(ONE, "int4 weights", (X, W4, P, T, G), {"bias": B}, one),
-    Case(ONE, "limit", (X, W, S, T, G), {"swiglu_limit": 7.0}, one),
+    Case(NZ, "int8", (X, nz(W), S, T, G), expected=one),
+    Case(NZ, "bfloat16 scale, limit", (X, nz(W), bf16(3, 16), T, G), {"swiglu_limit": 0.5}, one),
+    Case(NZ, "int4 weights", (X, nz(W4), P, T, G), {"bias": B}, one),
+    Case(ONE, "int4 weights", (X, nz(W4), P, T, G), {"bias": B}, one),
+    Case(ONE, "limit", (X, nz(W), S, T, G), {"swiglu_limit": 7.0}, one),
     Case(LIST, "int8", (X, *LISTS, T, G), expected=listed),
     Case(LIST, "limit", (X, *LISTS, T, G), {"swiglu_limit": 0.5}, listed),
     Case(LIST, "float16 scale, fewer groups", (X, [*W], [*f16(3, 16)], T, G[:2]), expected=listed),
@@ -82,9 +82,9 @@ VALID = [
     Case(DEQUANT, "halves, no groups", (XD,), PLAIN | {"swiglu_mode": 1, "clamp_limit": 2.0, "glu_bias": 1.0}, gated),
 ]
 WRONG = [
-    Wrong(NZ, "swiglu_limit must be at least 0, got -1.0", (X, W, S, T, G), {"swiglu_limit": -1.0}),
-    Wrong(NZ, "swiglu_limit must be 0 for int4 weights", (X, W4, P, T, G), {"bias": B, "swiglu_limit": 1.0}),
-    Wrong(NZ, "weight_scale.size(1) must equal 16, got 8 and 16", (X, W, S[:, :8], T, G)),
+    Wrong(NZ, "swiglu_limit must be at least 0, got -1.0", (X, nz(W), S, T, G), {"swiglu_limit": -1.0}),
+    Wrong(NZ, "swiglu_limit must be 0 for int4 weights", (X, nz(W4), P, T, G), {"bias": B, "swiglu_limit": 1.0}),
+    Wrong(NZ, "weight_scale.size(1) must equal 16, got 8 and 16", (X, nz(W), S[:, :8], T, G)),
     Wrong(LIST, "bias must be None", (X, *LISTS, T, G), {"bias": B}),
     Wrong(LIST, "the tensors of weight_scale must equal those of weight, got 2 and 3", (X, [*W], [*S[:2]], T, G)),
     Wrong(LIST, "x_scale must be torch.float32, got torch.float16", (X, *LISTS, T.half(), G)),
