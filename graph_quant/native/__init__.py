@@ -4,7 +4,7 @@ from .attention import HiddenKeys, attend, can_attend
 from .half import CAN_MULTIPLY_HALVES, half_product
 from .int8 import IS_SUPPORTED, can_multiply_int8, int8_product
 from .library import PATH as LIBRARY
-from .quant import can_quantise_rows, quantise_rows
+from .quant import can_map_rows, can_quantise_rows, map_rows, quantise_rows, scale_rows
 
 __all__ = (
     "CAN_MULTIPLY_HALVES",
@@ -13,9 +13,12 @@ __all__ = (
     "HiddenKeys",
     "attend",
     "can_attend",
+    "can_map_rows",
     "can_multiply_int8",
     "can_quantise_rows",
     "half_product",
     "int8_product",
+    "map_rows",
     "quantise_rows",
+    "scale_rows",
 )  # fmt: skip

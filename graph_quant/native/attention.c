@@ -339,7 +339,7 @@ AVX512 static void store_row(const struct job *job, struct row_position position
         if (args->kind == FLOAT32)
             _mm512_mask_storeu_ps((float *)args->out + at + c, kept, values);
         else
-            _mm512_mask_cvtepi32_storeu_epi16((uint16_t *)args->out + at + c, kept, halves(values, args->kind));
+            store_shorts((uint16_t *)args->out + at + c, kept, halves(values, args->kind));
     }
 }
 

@@ -357,7 +357,7 @@ AVX512 static void store(const struct product *args, struct block block, const f
             if (args->out_column == 1 && args->output == FLOAT32)
                 _mm512_mask_storeu_ps((float *)args->out + at, kept, values);
             else if (args->out_column == 1)
-                _mm512_mask_cvtepi32_storeu_epi16((uint16_t *)args->out + at, kept, halves(values, args->output));
+                store_shorts((uint16_t *)args->out + at, kept, halves(values, args->output));
             else {
                 uint32_t words[LANES];
                 _mm512_storeu_si512(words, args->output == FLOAT32 ? _mm512_castps_si512(values)

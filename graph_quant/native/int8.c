@@ -154,7 +154,7 @@ VNNI static void rescale(const struct product *args, const int32_t *sums, ptrdif
             values = _mm512_mul_ps(values, _mm512_set1_ps(args->row_scale[row]));
         if (args->bias)
             values = _mm512_add_ps(values, _mm512_maskz_loadu_ps(kept, args->bias + n));
-        _mm512_mask_cvtepi32_storeu_epi16(out + n, kept, halves(values, args->output));
+        store_shorts(out + n, kept, halves(values, args->output));
     }
 }
 

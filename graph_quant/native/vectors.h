@@ -22,7 +22,8 @@ typedef void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
 #define UNROLLED _Pragma("GCC unroll 8")
 #define UNROLLED16 _Pragma("GCC unroll 16")
 
-enum { LANES = 16 };
+/* Loops that name this mask run without masks, which are slow on some processors. */
+enum { LANES = 16, WHOLE_VECTOR = 0xffff };
 
 static inline int has_avx512(void)
 {
@@ -39,9 +40,12 @@ static inline uint16_t first_lanes(ptrdiff_t count)
 /* Loads elements from `at` in the lanes of a mask, and zeros in the others. */
 AVX512 static inline __m512 load(const void *from, ptrdiff_t at, __mmask16 kept, int32_t kind)
 {
+    const int is_whole = __builtin_constant_p(kept) && kept == WHOLE_VECTOR;
     if (kind == FLOAT32)
-        return _mm512_maskz_loadu_ps(kept, (const float *)from + at);
-    const __m256i bits = _mm256_maskz_loadu_epi16(kept, (const uint16_t *)from + at);
+        return is_whole ? _mm512_loadu_ps((const float *)from + at)
+                        : _mm512_maskz_loadu_ps(kept, (const float *)from + at);
+    const __m256i bits = is_whole ? _mm256_loadu_si256((const __m256i *)((const uint16_t *)from + at))
+                                  : _mm256_maskz_loadu_epi16(kept, (const uint16_t *)from + at);
     if (kind == FLOAT16)
         return _mm512_cvtph_ps(bits);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
@@ -57,6 +61,23 @@ AVX512 static inline __m512i halves(__m512 values, int32_t kind)
     __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     return _mm512_mask_mov_epi32(_mm512_srli_epi32(rounded, 16), _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q),
                                  _mm512_set1_epi32(0xffff));
+}
+
+/* Store the words of a mask as bytes or as 16 bits. */
+AVX512 static inline void store_bytes(void *to, __mmask16 kept, __m512i words)
+{
+    if (kept == WHOLE_VECTOR)
+        _mm_storeu_si128(to, _mm512_cvtepi32_epi8(words));
+    else
+        _mm_mask_storeu_epi8(to, kept, _mm512_cvtepi32_epi8(words));
+}
+
+AVX512 static inline void store_shorts(void *to, __mmask16 kept, __m512i words)
+{
+    if (kept == WHOLE_VECTOR)
+        _mm256_storeu_si256(to, _mm512_cvtepi32_epi16(words));
+    else
+        _mm256_mask_storeu_epi16(to, kept, _mm512_cvtepi32_epi16(words));
 }
 
 /* Transposes a square of 32-bit words. */

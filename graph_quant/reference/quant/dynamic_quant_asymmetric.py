@@ -7,6 +7,8 @@ With v the input, multiplied by the smooth scales if present, and an integer ran
 
 from __future__ import annotations
 
+import math
+
 import torch
 from graph_quant import chip
 from graph_quant.destination import INT8, Destination, element_destination
@@ -14,6 +16,7 @@ from graph_quant.ge import kernel
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.quant import dynamic
 from graph_quant.reference.quant.dynamic_quant import dynamic_quant
+from graph_quant.reference.quant.row_quant import can_map_rows, map_rows
 
 SMALLEST_SCALE = 1e-12
 
@@ -53,6 +56,13 @@ def dynamic_quant_asymmetric(
     Returns:
         ``(y, scale, offset)``: the integers, and the float32 scale and offset of every row, column or tensor.
     """
+    is_of_rows = (
+        mode == dynamic.PERTOKEN and group_index is None and (smooth_scales is None or smooth_scales.dim() == 1)
+    )
+    if is_of_rows and can_map_rows(x, destination):
+        rows = x.reshape(math.prod(x.shape[:-1]), x.size(-1))
+        y, scale, offset = map_rows(rows, smooth_scales, destination, dst_type_max or float(destination.high))
+        return y.reshape(destination.stored_shape(x.shape)), scale.reshape(x.shape[:-1]), offset.reshape(x.shape[:-1])
     y, scale, offset = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)
     return y, scale, offset
 

@@ -7,10 +7,12 @@ group is skipped.
 from __future__ import annotations
 
 import torch
+from graph_quant import native
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import checked_ends, group_of_row, row_blocks
 from graph_quant.reference.dequantise import elements
+from graph_quant.reference.quant.row_quant import can_map_rows, scale_rows
 from graph_quant.reference.rounding import affine
 
 
@@ -38,6 +40,8 @@ def group_quant(
     group_index = checked_ends("npu_group_quant", group_index, x.size(0))
     if offset is not None:
         offset = offset.reshape(())
+    if can_map_rows(x, destination) and native.can_map_rows(scale):
+        return scale_rows(x, scale, group_index, offset, destination)
     if torch.compiler.is_compiling():
         return affine(x, scale[group_of_row(group_index, x.size(0))], offset, destination)
     quantised = []
