@@ -97,7 +97,8 @@ def _resolve(path: str, *, loaded: bool) -> Any:
 def missing() -> Iterator[PrivateApi]:
     """Yield the private APIs that are not where this release of the package expects them."""
     importlib.import_module("torch_npu")  # TorchAir is found through it
-    return (api for api in PRIVATE_APIS if not api.is_there())
+    absent = tuple(f"{name}." for name in _OPTIONAL if importlib.util.find_spec(name) is None)
+    return (api for api in PRIVATE_APIS if not api.path.startswith(absent) and not api.is_there())
 
 
 def _private_apis(breaks: str, *paths: str | tuple[str, ...]) -> list[PrivateApi]:
@@ -106,6 +107,8 @@ def _private_apis(breaks: str, *paths: str | tuple[str, ...]) -> list[PrivateApi
     return [PrivateApi(path, breaks, tuple(alternatives)) for path, *alternatives in named]
 
 
+# Packages without which the others work.
+_OPTIONAL = ("triton",)
 _DISPATCH = "torch._C."
 _FAKE = "torch._subclasses.fake_tensor."
 _GRAPH = "torchair.ge._ge_graph."
@@ -514,5 +517,21 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "dumps cannot be read",
         "torchair._ge_concrete_graph.ge_ir_by_protoc_3_19_pb2",
         "torchair._ge_concrete_graph.auto_generated_ge_raw_ops",
+    ),
+    *_private_apis(
+        "Triton kernels do not run on the host NPU",
+        *(
+            f"triton.runtime.interpreter.{name}"
+            for name in (
+                *("_get_np_dtype", "_interpreter.load", "_interpreter.store", "_ir.ROUNDING_MODE", "_patch_lang"),
+                *("GridExecutor", "InterpretedFunction.run", "InterpreterBuilder", "TensorHandle"),
+                *("interpreter_builder", "interpreter_semantic", "np_erf_fp64"),
+            )
+        ),
+        "triton._utils.TRITON_MAX_TENSOR_NUMEL",
+        "triton._utils.validate_block_shape",
+        "triton.language.core.validate_block_shape",
+        "triton.language.semantic.TritonSemantic.arange",
+        "triton.runtime.jit.type_canonicalisation_dict",
     ),
 )

@@ -6,6 +6,7 @@ Importing this module is cheap and loads none of them; where they are loaded alr
 import gc
 import sys
 from functools import partial
+from importlib.util import find_spec
 
 from . import acl_module
 from .imports import ImportActions
@@ -34,6 +35,8 @@ def activate() -> None:
     _actions.before("torch_npu", _choose_runtime)
     _actions.install()
     acl_module.install()
+    _actions.before("triton", _choose_triton_interpreter)
+    _actions.after("triton", _extend_triton)
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
@@ -60,6 +63,20 @@ def activate() -> None:
 
 def _choose_runtime() -> None:
     choose()
+
+
+def _choose_triton_interpreter() -> None:
+    if choose() is HOST:
+        from ..host import triton
+
+        triton.choose_interpreter()
+
+
+def _extend_triton() -> None:
+    if choose() is HOST:
+        from ..host import triton
+
+        triton.start()
 
 
 def _silence_environment_check(module: str) -> None:
@@ -214,6 +231,10 @@ def _skip_in_dynamo() -> None:
     for package in ("host", "meta", "reference", "releases", "extensions"):
         rules["add"](f"graph_quant.{package}")
         inline_when_called(rules, rules["SKIP_DIRS"][-1])
+    if choose() is HOST and (triton := find_spec("triton")) is not None:
+        # Launches are no part of a graph; not by `add`, which would import Triton.
+        rules["SKIP_DIRS"].extend(f"{folder}/runtime/" for folder in triton.submodule_search_locations or ())
+        rules["_recompile_re"]()
 
 
 def _load_torchair_first() -> None:
