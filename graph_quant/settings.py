@@ -100,6 +100,12 @@ VARIABLES = (
         "The CANN version that the host reports, for tests that skip themselves below one. It changes no result.",
     ),
     Variable(
+        "GRAPH_QUANT_WARNINGS",
+        "on, off",
+        "on",
+        "Whether calls that a device takes and that are nearly always mistakes are warned of, each once.",
+    ),
+    Variable(
         "GRAPH_QUANT_REPORTS",
         "a folder",
         "",

@@ -13,7 +13,8 @@ from typing import NoReturn
 import torch
 from graph_quant.destination import Destination, resolve
 from graph_quant.formats import ND, NZ, Format, storage_format
-from graph_quant.refusals import Refusal
+from graph_quant.mistakes import warn_once
+from graph_quant.refusals import PARAM_INVALID, TILING_ERROR, Refusal
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
 
@@ -21,6 +22,7 @@ __all__ = [
     "FLOATS",
     "ND",
     "NZ",
+    "TILING_ERROR",
     "Condition",
     "Refusal",
     "Rules",
@@ -68,12 +70,13 @@ class Rules:
     op: str
     is_eager: bool = False
 
-    def require(self, holds: Condition, message: Callable[[], str]) -> None:
+    def require(self, holds: Condition, message: Callable[[], str], code: int = PARAM_INVALID) -> None:
         """Refuse the call unless ``holds``.
 
         Args:
             holds: The condition; a symbolic one becomes a guard or a runtime assertion.
             message: Makes the message, without the operator's name; called only if the condition does not hold.
+            code: The error code of a device: ``TILING_ERROR`` for what only the tiling of the kernel refuses.
 
         Raises:
             Refusal: The condition does not hold.
@@ -81,17 +84,21 @@ class Rules:
         if holds is True:
             return
         if holds is False:
-            self.refuse(message())
+            self.refuse(message(), code)
         try:
             torch._check(holds, lambda: f"{self.op}: {message()}")
         except RuntimeError as error:
             if str(error).startswith(f"{self.op}: "):
-                raise Refusal(str(error)) from None
+                raise Refusal(str(error), code) from None
             raise
 
-    def refuse(self, message: str) -> NoReturn:
+    def refuse(self, message: str, code: int = PARAM_INVALID) -> NoReturn:
         """Refuse the call with a message that follows the operator's name."""
-        raise Refusal(f"{self.op}: {message}")
+        raise Refusal(f"{self.op}: {message}", code)
+
+    def warn(self, argument: str, message: str) -> None:
+        """Warn, once, of a call that a device takes and that is nearly always a mistake."""
+        warn_once(self.op, argument, message)
 
     def refuse_for(self, chip: str) -> NoReturn:
         """Refuse every call, because only ``chip`` has a kernel for the operator."""

@@ -88,8 +88,7 @@ def run(options: argparse.Namespace) -> int:
         return _dry_run_ranks(options)
     script_options.load_torchair()
     from .. import fusions
-    from ..dryrun import dry_run_script
-    from ..dryrun.streams import MOST_STREAMS, count_streams
+    from ..dryrun import MOST_STREAMS, count_streams, dry_run_script
 
     try:
         fusing = contextlib.nullcontext() if options.fuse is None else fusions.use(options.fuse)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graph_quant.mistakes import warn_once
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -41,6 +42,7 @@ def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int, nam
         sizes = [end - start for start, end in zip([0, *values], values, strict=False)]
     else:
         sizes = values
+    _warn_of_counts(op, name, kind, values, extent)
     groups, start = [], 0
     for index, (weight, size) in enumerate(zip(selected, sizes, strict=False)):
         _check(f"{op}: {name}", values, kind, index, weight, size, weights)
@@ -50,6 +52,17 @@ def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int, nam
             groups.append(Span(weight, start, start + size))
         start += size
     return groups
+
+
+def _warn_of_counts(op: str, name: str, kind: int, values: list[int], extent: int) -> None:
+    """Warn of ends that look like counts: they add up to all rows, and as ends leave rows without a group."""
+    if kind == ENDS and len(values) > 1 and sum(values) == extent != values[-1] and values == sorted(values):
+        warn_once(
+            op,
+            name,
+            f"{name} {values} adds up to the {extent} rows, as counts do, but its type is 0, the ends of groups: rows "
+            f"from {values[-1]} on are in no group; pass the cumulative sums, or type 1",
+        )
 
 
 def _check(name: str, values: list[int], kind: int, index: int, weight: int, size: int, weights: int) -> None:

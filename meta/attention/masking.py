@@ -104,7 +104,14 @@ def _check_whole(rules: Rules, mask: Tensor, operands: Operands, attrs: Attribut
         rules.equal("atten_mask.size(0)", mask.size(0), "the batch of query", batch)
     else:
         _at_least(rules, "atten_mask.size(-2)", mask.size(-2), tokens, "the tokens of query")
-    _at_least(rules, "atten_mask.size(-1)", mask.size(-1), key_tokens(operands, attrs), "the tokens of key")
+    keys = key_tokens(operands, attrs)
+    _at_least(rules, "atten_mask.size(-1)", mask.size(-1), keys, "the tokens of key")
+    if operands.block_table is None and isinstance(keys, int) and guard_or_false(mask.size(-1) > keys):
+        rules.warn(
+            "atten_mask",
+            f"atten_mask has {mask.size(-1)} columns for {keys} keys: the first {keys} are read, so that a mask for "
+            "later positions is cut",
+        )
 
 
 def _check_shift(rules: Rules, shift: Tensor, operands: Operands, attrs: Attributes) -> None:

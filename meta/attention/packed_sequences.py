@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import TILING_ERROR, Rules
 from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.masks import TREE
 from graph_quant.reference.attention.results import query_sizes
@@ -38,6 +38,7 @@ def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
         rules.require(
             value <= _WIDEST_WITH_SINK,
             lambda: f"value must have at most {_WIDEST_WITH_SINK} channels a head with learnable_sink, got {value}",
+            TILING_ERROR,
         )
     if is_split_fuse(operands, attrs):
         return

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Condition, Rules, sym_or
+from graph_quant.meta.rules import FLOATS, TILING_ERROR, Condition, Rules, sym_or
 from graph_quant.reference.rope.rotary_mul import rotary_mul as reference
 from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, MODES
 from torch import Tensor
@@ -68,6 +68,7 @@ def _check_heads_before_positions(rules: Rules, x: Tensor, r1: Tensor) -> None:
     rules.require(
         sym_or(other_layout, torch.sym_not(aligned), few),
         lambda: f"input in layout (batch, heads, positions, width): {many} 8 * positions, got {positions} positions",
+        TILING_ERROR,
     )
     per_core = (positions + _FEWEST_CORES - 1) // _FEWEST_CORES
     rules.require(
@@ -76,6 +77,7 @@ def _check_heads_before_positions(rules: Rules, x: Tensor, r1: Tensor) -> None:
             f"input in layout (batch, heads, positions, width) must have a width of at least {_LEAST_UNALIGNED}, or of "
             f"whole blocks of {_BLOCK} bytes in each half, got {width}"
         ),
+        TILING_ERROR,
     )
 
 

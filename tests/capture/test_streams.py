@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from graph_quant.dryrun import DryGraph, DryRun
-from graph_quant.dryrun.streams import MOST_STREAMS, count_streams
+from graph_quant.dryrun import MOST_STREAMS, DryGraph, DryRun, count_streams
 from graph_quant.host import library
 from torch import Tensor
 
