@@ -99,8 +99,8 @@ def _load(path: Path, function: str) -> Callable[..., Any]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: Callable[..., Any] = getattr(module, function)
-    return found
+    golden: Callable[..., Any] = getattr(module, function)
+    return golden
 
 
 def _compare_dtype(name: str, golden: Callable[..., Any], dtype: torch.dtype) -> Result:

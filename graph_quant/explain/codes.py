@@ -72,10 +72,10 @@ def describe_code(code: str) -> tuple[str, str, str] | None:
 @functools.cache
 def _runtime_codes() -> dict[str, tuple[str, str]]:
     """Names and meanings from the header that torch_npu brings; none where it is not installed."""
-    found = importlib.util.find_spec("torch_npu")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("torch_npu")
+    if spec is None or spec.origin is None:
         return {}
-    header = Path(found.origin).parent / "include" / _RUNTIME
+    header = Path(spec.origin).parent / "include" / _RUNTIME
     if not header.is_file():
         return {}
     matches = _DEFINITION.finditer(header.read_text(errors="replace"))
