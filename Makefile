@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 TYPED := rm -rf build/typed && mkdir -p build/typed/graph_quant && \
 	ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
 
-.PHONY: help setup demo test lint index types docs docs-pages docs-images bench coverage compat clean
+.PHONY: help setup demo test lint index types docs docs-pages docs-images bench coverage compat versions wheel clean
 
 help:
 	@echo "make demo      show what it does, in under a minute"
@@ -18,6 +18,8 @@ help:
 	@echo "make bench     measure, as ratios within one run"
 	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos in all forms and core ATen in graphs on the host NPU"
 	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
+	@echo "make versions  run with other releases of torch_npu, each in a new environment; RELEASES=\"2.10.0.post4 ...\" selects"
+	@echo "make wheel     build the wheel into dist/"
 	@echo "make setup     only create $(VENV)"
 
 setup: $(READY)
@@ -94,6 +96,15 @@ CHECKOUTS ?= ../checkouts
 compat: $(READY)
 	$(BIN)/python -m pip install --quiet accelerate datasets einops fastapi pillow requests
 	$(BIN)/python -m compat $(CHECKOUTS) --write
+
+# Downloads up to 2 GB for each release, and CUDA's libraries for each of their versions into FOLDER, where they stay.
+RELEASES ?=
+FOLDER ?= build/versions
+versions: $(READY)
+	$(BIN)/python -m compat.versions $(RELEASES) --folder $(FOLDER)
+
+wheel: $(READY)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
 	rm -rf build dist *.egg-info graph_quant/host/lib graph_quant/native/*.so $(VENV)

@@ -1,0 +1,127 @@
+"""A Python environment with one release of torch and torch_npu, and the package's wheel in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+# Libraries that torch's CUDA builds bring: several GB, shared by environments of one CUDA version.
+_CUDA_PACKAGES = ("cuda-", "nvidia-")
+# What the sample of the suite imports.
+_TEST_PACKAGES = ("expecttest", "hypothesis", "pytest", "scipy", "setuptools")
+
+
+class SetupError(Exception):
+    """An environment that cannot be created; the message is pip's last line."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of torch_npu, and the requirement of torch that goes with it."""
+
+    torch_npu: str
+    torch: str
+
+    @property
+    def name(self) -> str:
+        """The name in the table."""
+        return f"{self.torch_npu} with {self.torch}"
+
+
+class Environment:
+    """A new environment in a folder, which ``remove`` deletes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        venv.create(folder, with_pip=True, clear=True)
+        (self.site,) = (folder / "lib").glob("python*/site-packages")
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        return self.folder / "bin" / "python"
+
+    def install(self, *requirements: str | Path) -> None:
+        """Install with pip.
+
+        Raises:
+            SetupError: Pip failed.
+        """
+        command = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SetupError(done.stderr.strip().splitlines()[-1])
+
+    def install_release(self, release: Release, shared: Path) -> None:
+        """Install torch and torch_npu; CUDA's libraries go into ``shared``, once for each CUDA version."""
+        self.install("--no-deps", release.torch)
+        needed = self._requirements("torch")
+        cuda = [line for line in needed if line.startswith(_CUDA_PACKAGES)]
+        if cuda:
+            self._link_cuda(cuda, shared)
+        self.install(*(line for line in needed if line not in cuda), "numpy", "pyyaml")
+        # Some releases of torch_npu require a torch build that PyPI does not have.
+        self.install("--no-deps", f"torch_npu=={release.torch_npu}")
+
+    def install_package(self, wheel: Path, *folders: Path) -> dict[str, tuple[str, str]]:
+        """Install the package as a user does, with pip; return the versions that it changed: before and after."""
+        before = self.versions()
+        self.install(wheel)
+        after = self.versions()
+        self.install(*_TEST_PACKAGES)
+        for folder in folders:
+            self.install("--no-deps", "--no-build-isolation", folder)
+        return {name: (before[name], after.get(name, "")) for name in before if after.get(name) != before[name]}
+
+    def versions(self) -> dict[str, str]:
+        """The versions of the installed packages."""
+        return {found.metadata["Name"]: found.version for found in distributions(path=[str(self.site)])}
+
+    def remove(self) -> None:
+        """Delete the environment."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _requirements(self, name: str) -> list[str]:
+        from packaging.requirements import Requirement
+
+        (package,) = Distribution.discover(name=name, path=[str(self.site)])
+        requirements = [Requirement(line) for line in package.requires or ()]
+        return [f"{one.name}{one.specifier}" for one in requirements if one.marker is None or one.marker.evaluate()]
+
+    def _link_cuda(self, packages: list[str], shared: Path) -> None:
+        """Link the shared folder's packages into the environment, where torch's libraries look for them."""
+        runtime = next((line for line in packages if "cuda-runtime" in line or "cudnn" in line), packages[0])
+        folder = shared / runtime.replace("=", "-")
+        if not folder.exists():
+            self.install("--no-deps", "--target", folder, *packages)
+        for path in folder.iterdir():
+            target = self.site / path.name
+            if path.name != "__pycache__" and not target.exists():
+                target.symlink_to(path)
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    """Build the package's wheel from the files of a clone."""
+    copy = folder / "source"
+    files = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    for name in files:
+        if (source / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / name, copy / name)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    command = [*build, "--wheel-dir", folder, copy]
+    subprocess.run(command, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    (wheel,) = folder.glob("graph_quant-*.whl")
+    return wheel
