@@ -1,8 +1,11 @@
 """Tries each graph mode of TorchAir and torch_npu, and a group of ranks."""
 
 import importlib.util
+import os
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,7 +30,8 @@ def try_ranks() -> str:
     if dist.is_initialized():
         return "in use by this process"
     try:
-        dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
+        with _output_to_errors():
+            dist.init_process_group("hccl", store=dist.HashStore(), rank=0, world_size=1)
         try:
             values = torch.ones(2, device="npu")
             dist.all_reduce(values)
@@ -36,6 +40,19 @@ def try_ranks() -> str:
             dist.destroy_process_group()
     except Exception as error:
         return f"off here: {first_line(error)}"
+
+
+@contextmanager
+def _output_to_errors() -> Iterator[None]:
+    """Let what C++ prints go to standard error: Gloo reports connections before torch 2.11."""
+    sys.stdout.flush()
+    output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(output, 1)
+        os.close(output)
 
 
 def _missing(mode: str) -> str | None:

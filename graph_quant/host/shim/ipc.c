@@ -73,9 +73,10 @@ EXPORT acl_error aclrtIpcMemGetExportKey(void *start, size_t size, char *key, si
         return host_fail(ACL_BAD_PARAMETER, "%s: only whole allocations of device memory of at least %d bytes", name,
                          PAGE_BYTES);
     struct shared memory = {.start = start, .size = whole_pages(size)};
-    struct stat about;
+    struct statx about; /* stat's functions have another name before glibc 2.33 */
     memory.file = memfd_create("npu memory", MFD_CLOEXEC);
-    if (memory.file < 0 || !copy_into(memory.file, start, memory.size) || fstat(memory.file, &about) != 0 ||
+    if (memory.file < 0 || !copy_into(memory.file, start, memory.size) ||
+        statx(memory.file, "", AT_EMPTY_PATH, STATX_INO, &about) != 0 ||
         mmap(start, memory.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory.file, 0) == MAP_FAILED) {
         const int cause = errno;
         if (memory.file >= 0)
@@ -83,7 +84,7 @@ EXPORT acl_error aclrtIpcMemGetExportKey(void *start, size_t size, char *key, si
         return host_fail(ACL_OUT_OF_MEMORY, "%s: %zu bytes could not be shared: %s", name, size, strerror(cause));
     }
     snprintf(memory.key, sizeof memory.key, "host-npu %d %d %" PRIuMAX " %zu", (int)getpid(), memory.file,
-             (uintmax_t)about.st_ino, memory.size);
+             (uintmax_t)about.stx_ino, memory.size);
     memcpy(key, memory.key, KEY_BYTES);
     pthread_mutex_lock(&shared_lock);
     keep(&memory);
@@ -111,9 +112,9 @@ EXPORT acl_error aclrtIpcMemImportByKey(void **start, const char *key, uint64_t 
         return host_fail(ACL_BAD_PARAMETER, NO_KEY, name);
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", process, number);
-    struct stat about;
+    struct statx about;
     const int file = open(path, O_RDWR | O_CLOEXEC);
-    const bool is_open = file >= 0 && fstat(file, &about) == 0 && about.st_ino == inode;
+    const bool is_open = file >= 0 && statx(file, "", AT_EMPTY_PATH, STATX_INO, &about) == 0 && about.stx_ino == inode;
     if (is_open)
         memory.start = mmap(NULL, memory.size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     const int cause = errno;
