@@ -118,7 +118,7 @@ def by_name(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -> Callable[..., Any]:
-    """``ours``; on Ascend 950 and 310P, whose kernels differ, calls that it refuses go to ``upstream``."""
+    """``ours``; on a device of another chip than A2 and A3, calls that it refuses go to ``upstream``."""
     if upstream is None:
         return ours
 
@@ -127,7 +127,7 @@ def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -
         try:
             return ours(*args, **kwargs)
         except Refusal:
-            if chip.has_other_kernels():
+            if chip.leaves_refused_calls_to_upstream():
                 return upstream(*args, **kwargs)
             raise
 

@@ -12,6 +12,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from . import chip
 from .discovery import plugin_problems
 from .ge import first_line
 from .releases.tested import RECOMMENDED, TESTED
@@ -43,6 +44,7 @@ class Diagnosis:
     runtime_reason: str | None = None
     device: dict[str, Any] | None = None
     registered: dict[str, int] = field(default_factory=dict)
+    chip: dict[str, Any] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     features: dict[str, str] = field(default_factory=dict)
     plugins: dict[str, str] = field(default_factory=dict)
@@ -184,6 +186,9 @@ def _registered(diagnosis: Diagnosis) -> None:
         "converters": len(converters),
         "eager": sum(record.reference is not None for record in records),
     }
+    on = chip.current()
+    described = sum(on in record.chips for record in records)
+    diagnosis.chip = {"name": on.name, "described": described, "refused": len(records) - described}
 
 
 def _modes(diagnosis: Diagnosis) -> None:

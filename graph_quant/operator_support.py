@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .chip import A2_AND_A3, Chip, current
 from .releases.schemas import releases, releases_without
 
 # Stands for nodes that are not named in a converter's source.
@@ -39,10 +40,11 @@ class OperatorSupport:
         return bool(self.lowered_by) and not self.missing
 
 
-def supported_operators() -> list[OperatorSupport]:
+def supported_operators(on: Chip | None = None) -> list[OperatorSupport]:
     """Return the operators of ``torch.ops.npu`` that are lowered or run eagerly, and those of other packages.
 
     Stand-ins of extensions that are not installed are loaded, and all their operators are listed.
+    On a chip that an operator is not described for, it neither runs nor lowers; ``on`` is the chip in use by default.
     """
     import torchair  # noqa: F401  (its import brings the converters in)
 
@@ -67,15 +69,16 @@ def supported_operators() -> list[OperatorSupport]:
         origin = stand_ins.origin(name)
         if record is None and converter is None and origin is None:
             continue
+        described = (on or current()) in (A2_AND_A3 if record is None else record.chips)
         nodes = () if name in ours or converter is None else _nodes(converter)
         operators.append(
             OperatorSupport(
                 name,
                 origin or _package(name, record),
                 origin or _family(record),
-                record is not None and record.reference is not None,
+                described and record is not None and record.reference is not None,
                 record is not None and record.rules is not None,
-                _lowered_by(name, ours, record, converter),
+                _lowered_by(name, ours, record, converter) if described else "",
                 tuple(sorted({node for node in nodes if node not in KERNELS and node != "Const"})),
             )
         )

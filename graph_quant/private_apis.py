@@ -426,6 +426,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     *_private_apis(
         "TorchAir's compilers stop at an example of their own",
         "torchair.patterns.add_rms_norm_quant._get_inputs",
+        "torchair.patterns.pattern_pass_manager._PatternPassManager.register_pattern",
     ),
     *_private_apis(
         "verify does not see captured graphs",

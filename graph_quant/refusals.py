@@ -17,3 +17,7 @@ class Refusal(RuntimeError):
         self.code = code
         if hasattr(self, "add_note"):  # since Python 3.11; shown below the message of a traceback
             self.add_note(f"a device refuses this call with error code {code}, {_NAMES[code]}")
+
+
+class UndescribedError(Refusal):
+    """A call of an operator that this package does not describe for the chip in use."""

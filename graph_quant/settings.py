@@ -79,7 +79,7 @@ VARIABLES = (
         "GRAPH_QUANT_SOC",
         "a chip that torch_npu knows, such as Ascend910_9392",
         "Ascend910B3",
-        "The chip that the host NPU reports. Some operators exist on A3 only, others on Ascend 950 only.",
+        "The chip that the host NPU reports. Operators that are not described for it are refused by name.",
     ),
     Variable(
         "GRAPH_QUANT_DEVICES",

@@ -21,6 +21,7 @@ from graph_quant.meta.operator import (
     full,
     operator,
     reference_only,
+    require_described,
 )
 from graph_quant.meta.registration import load, register, unregister, upstream
 from graph_quant.meta.rules import Rules
@@ -39,6 +40,7 @@ __all__ = [
     "operator",
     "reference_only",
     "register",
+    "require_described",
     "unregister",
     "upstream",
 ]

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from graph_quant import chip
+from graph_quant.chip import A2_AND_A3, Chip
 from graph_quant.discovery import Index, Table
 from graph_quant.dispatcher import overload
 from graph_quant.meta.rules import Refusal, Rules, Size, empty
@@ -39,6 +40,7 @@ __all__ = [
     "inferring",
     "operator",
     "reference_only",
+    "require_described",
     "title",
 ]
 
@@ -75,6 +77,7 @@ class Plan:
             such as ``"x"`` or ``"out[1]"``; an integer; ``None`` for a result that was not requested; or the type
             ``int`` for an integer that the reference computes from data.
         int4_arguments: Names of int32 arguments that hold eight int4 in each element.
+        chip: The chip that the rules were those of; references and lowerings do what its kernels do.
 
     Examples:
         >>> @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Plan:
 
     results: Results
     int4_arguments: frozenset[str] = field(default=frozenset(), kw_only=True)
+    chip: Chip = field(default_factory=chip.current, kw_only=True)
 
 
 class Operator:
@@ -95,6 +99,7 @@ class Operator:
         rules: The function that checks a call and returns its plan; ``None`` if upstream's inference is used.
         reference: The function that computes the results; ``None`` if the operator cannot run on the CPU.
         on_any_device: Arguments that may be on the CPU beside others on an NPU.
+        chips: The chips that rules and reference are described for; calls on others are refused.
     """
 
     def __init__(
@@ -103,8 +108,10 @@ class Operator:
         rules: Callable[..., Plan] | None,
         reference: Callable[..., Any] | None,
         on_any_device: Sequence[str] = (),
+        chips: tuple[Chip, ...] = A2_AND_A3,
     ) -> None:
         self.name = full(name)
+        self.chips = chips
         self.on_any_device = on_any_device
         self.rules = rules
         self.reference = reference
@@ -147,7 +154,12 @@ class Operator:
         return len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """The values of all arguments in the order of the schema, with defaults."""
+        """The values of all arguments in the order of the schema, with defaults.
+
+        Raises:
+            Refusal: The operator is not described for the chip in use.
+        """
+        chip.require_described(self.title, self.chips)
         return self._binding.bind(args, kwargs)
 
     def plan(self, values: Sequence[Any]) -> Plan:
@@ -261,7 +273,7 @@ def _remembered(operator: str, values: Sequence[Any], make: Callable[[Sequence[A
     mode = _mode(values)
     if mode is None:
         return make(values)
-    key = (operator, *map(_layout, values))
+    key = (operator, chip.current(), *map(_layout, values))
     plans = _plans.setdefault(mode, {})
     if key in plans:
         known: Plan = plans[key]
@@ -305,17 +317,24 @@ def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
 
 
 def inferring(name: str, upstream: Callable[..., Any] | None) -> Callable[..., Any]:
-    """The meta function of an operator; on a chip with other kernels, refused calls go to ``upstream``."""
+    """The meta function of an operator; on a device of another chip, refused calls go to ``upstream``."""
 
     def infer(*args: Any, **kwargs: Any) -> Any:
         try:
             return RECORDS[name].infer(*args, **kwargs)
         except Refusal:
-            if upstream is None or not chip.has_other_kernels():
+            if upstream is None or not chip.leaves_refused_calls_to_upstream():
                 raise
             return upstream(*args, **kwargs)
 
     return infer
+
+
+def require_described(name: str) -> None:
+    """Refuse an operator that is not described for the chip in use; torch_npu's without a record are for A2 and A3."""
+    if name.startswith("npu::") or name in RECORDS.names():
+        record = RECORDS.get(name)
+        chip.require_described(title(name), A2_AND_A3 if record is None else record.chips)
 
 
 def title(name: str) -> str:
@@ -341,6 +360,7 @@ def operator(
     node: str | None = None,
     on_any_device: Sequence[str] = (),
     results: Callable[[Results], Results] | None = None,
+    chips: tuple[Chip, ...] = A2_AND_A3,
 ) -> Callable[[Callable[..., Plan] | Operator], Operator]:
     """Declare an operator by its rules.
 
@@ -354,6 +374,8 @@ def operator(
             and whose attributes are fields of the plan. Other lowerings are functions under ``lowers``.
         on_any_device: Tensor arguments whose values the host reads; they may be on the CPU beside others on an NPU.
         results: Maps the results of the decorated record's plan to those of this operator.
+        chips: The chips that rules and reference are described for, from ``graph_quant.chip``. On other chips the host
+            refuses the operator.
 
     Returns:
         A decorator that returns the record.
@@ -374,7 +396,7 @@ def operator(
     """
 
     def record(rules: Callable[..., Plan] | Operator) -> Operator:
-        entry = Operator(name, _returning(rules, results), reference, on_any_device)
+        entry = Operator(name, _returning(rules, results), reference, on_any_device, chips)
         if reference is not None:
             entry.check_names(reference)
         if node is not None:
@@ -402,12 +424,13 @@ def _returning(
     return planned
 
 
-def reference_only(name: str, reference: Callable[..., Any]) -> Operator:
+def reference_only(name: str, reference: Callable[..., Any], chips: tuple[Chip, ...] = A2_AND_A3) -> Operator:
     """Declare an operator whose checks, shape inference and lowering are upstream's, and only its reference is here.
 
     Args:
         name: The overload, such as ``npu_rms_norm``; the default namespace is ``npu``.
         reference: The function that computes the results; its parameters are named as in the schema.
+        chips: The chips that the reference is described for.
 
     Returns:
         The record.
@@ -415,6 +438,6 @@ def reference_only(name: str, reference: Callable[..., Any]) -> Operator:
     Examples:
         >>> npu_fast_gelu = reference_only("npu_fast_gelu", fast_gelu)
     """
-    entry = Operator(name, None, reference)
+    entry = Operator(name, None, reference, chips=chips)
     RECORDS[entry.name] = entry
     return entry

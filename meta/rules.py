@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
+from graph_quant import chip
 from graph_quant.destination import Destination, resolve
 from graph_quant.formats import ND, NZ, Format, storage_format
 from graph_quant.mistakes import warn_once
@@ -69,6 +70,11 @@ class Rules:
 
     op: str
     is_eager: bool = False
+
+    @property
+    def chip(self) -> chip.Chip:
+        """The chip that the call is checked for."""
+        return chip.current()
 
     def require(self, holds: Condition, message: Callable[[], str], code: int = PARAM_INVALID) -> None:
         """Refuse the call unless ``holds``.

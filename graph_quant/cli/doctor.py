@@ -43,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
         )
     if report.registered:
         print("registered  " + ", ".join(f"{count} {part}" for part, count in report.registered.items()))
+    if report.chip:
+        print("chip        {name}: {described} operators described, {refused} refused by name".format_map(report.chip))
     for mode, outcome in report.modes.items():
         print(f"graphs      {mode:15} {outcome}")
     for feature, state in report.features.items():

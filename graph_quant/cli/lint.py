@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..chip import find_chip
 from ..dumps import DumpError
 from ..ge import GeError, printable
 from .console import UNREADABLE, open_dump, print_error, report_errors, write_output
 
 if TYPE_CHECKING:
+    from ..chip import Chip
     from ..dumps import Baseline, CheckedDump, Finding, GateLimits, Severity
 
 _LEVELS = ("error", "warning", "note")
@@ -32,6 +34,7 @@ examples:
   graph-quant lint dumps/ --baseline lint.json              # in CI: fails on what is new, or on a graph that grew
   graph-quant lint dumps/ --format github                   # or sarif -o lint.sarif, junit -o lint.xml
   graph-quant lint graph.txt --ignore static-shape --ignore float-desc:GroupQuant
+  graph-quant lint graph.txt --chip A2 --chip A3 --chip 950
   graph-quant lint --rules                 # what is checked, and why
 
 A baseline stands for the findings of earlier dumps, by rule, node type, module and message: renumbered nodes are not
@@ -52,6 +55,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("dumps", nargs="*", metavar="DUMP", help="dumps (txt, pbtxt or py), or folders of them")
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="RULE[:NODE]", help="a rule to skip; may be repeated"
+    )
+    parser.add_argument(
+        "--chip",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also check against a chip: A2, A3, 950 or 310P; may be repeated",
     )
     parser.add_argument(
         "--level", choices=_LEVELS, default="warning", help="the lowest severity to show; default: warning"
@@ -100,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.dumps:
         raise DumpError("lint: name a dump, or use --rules")
     check_rule_names(ignore := [entry for option in args.ignore for entry in option.split(",") if entry])
+    for name in args.chip:
+        _find_chip(name)
     limits = GateLimits(
         args.max_nodes, args.min_quantised, tuple(name for option in args.forbid for name in option.split(",") if name)
     )
@@ -138,7 +150,15 @@ def _check(
     try:
         dump = open_dump(str(path))
         known = baseline if args.baseline else None
-        result = check_dump(dump, path, name=name, ignore=ignore, limits=limits, baseline=known)
+        result = check_dump(
+            dump,
+            path,
+            name=name,
+            ignore=ignore,
+            limits=limits,
+            baseline=known,
+            chips=[_find_chip(chip) for chip in args.chip],
+        )
         if args.write_baseline and baseline is not None:
             rules = [finding for finding in result.findings if finding.rule.id in lint_rules()]
             baseline.add(name, dump, result.size or measure_size(dump), rules)
@@ -161,9 +181,43 @@ def _render(checked: list[CheckedDump], missing: Sequence[str], args: argparse.N
     if args.format == "github":
         return to_annotations(checked, least)
     return (
-        "\n".join([*_lines(checked, least), *(f"not checked: {name}, which the baseline has" for name in missing)])
+        "\n".join(
+            [
+                *_lines(checked, least),
+                *(f"not checked: {name}, which the baseline has" for name in missing),
+                *_chip_lines(checked, args.chip),
+            ]
+        )
         + "\n"
     )
+
+
+def _find_chip(name: str) -> Chip:
+    try:
+        return find_chip(name)
+    except ValueError as error:
+        raise DumpError(f"lint: {error}") from None
+
+
+def _chip_lines(checked: Sequence[CheckedDump], names: Sequence[str]) -> Iterator[str]:
+    """``runs on Ascend A2 and Ascend A3; on Ascend 950: 2 nodes lacking there or not described``."""
+    nodes_by_chip = {
+        name: {
+            (result.path, finding.location)
+            for result in checked
+            for finding in result.findings
+            if finding.message.startswith(f"on {name}: ")
+        }
+        for name in (_find_chip(name).name for name in names)
+    }
+    fine = [name for name, nodes in nodes_by_chip.items() if not nodes]
+    parts = [f"runs on {' and '.join(fine)}"] if fine else []
+    for name, nodes in nodes_by_chip.items():
+        if nodes:
+            count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
+            parts.append(f"on {name}: {count} lacking there or not described")
+    if parts:
+        yield "; ".join(parts)
 
 
 def _lines(checked: list[CheckedDump], least: Severity) -> Iterator[str]:

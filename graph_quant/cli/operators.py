@@ -4,7 +4,9 @@ import argparse
 import json
 from typing import Any
 
+from ..chip import find_chip
 from .console import spinner
+from .errors import UsageError
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -17,6 +19,9 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         "registered. GE nodes without a kernel on the host are named.",
     )
     parser.add_argument("name", nargs="?", default="", help="only operators whose name contains this")
+    parser.add_argument(
+        "--chip", metavar="NAME", help="list what is described for a chip: A2, A3, 950 or 310P; default: the host's"
+    )
     parser.add_argument("--json", action="store_true", help="print them as JSON")
     parser.add_argument(
         "--aten", action="store_true", help="list PyTorch's core ATen overloads instead: how each becomes GE nodes"
@@ -29,6 +34,10 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; the exit code is 1 if no operator matches."""
+    try:
+        on = None if options.chip is None else find_chip(options.chip)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     with spinner("loading torch_npu"):
         import torch_npu  # noqa: F401
     if options.page:
@@ -40,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         return _list_aten(options)
     from ..operator_support import supported_operators
 
-    chosen = [operator for operator in supported_operators() if options.name in operator.name]
+    chosen = [operator for operator in supported_operators(on) if options.name in operator.name]
     if options.json:
         rows = [{**vars(operator), "graph": operator.graph} for operator in chosen]
         print(json.dumps(rows, indent=2))

@@ -6,10 +6,13 @@ import argparse
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
+from .. import chip
 from . import script_options
 from .errors import UsageError
 
@@ -24,12 +27,16 @@ products in floating point, parts that are not quantised between two quantised o
 Captured graphs hold streams, of which a device has about 1,984: --capture-sizes N says how many the script needs if
 each of its graphs is captured for N batch sizes.
 
+With --chip, the rules are those of that chip, and the script sees its name. With several chips the script runs once for
+each, and the last line says on which of them everything lowers.
+
 With --ranks N, N ranks of the script run on this machine, as with `graph-quant run --ranks N`; each prints its report.
 
 examples:
   graph-quant plan serve.py
   graph-quant plan serve.py --chip Ascend910B3
   graph-quant plan serve.py --fuse
+  graph-quant plan serve.py --chip A2 --chip A3 --chip 950
   graph-quant plan serve.py --json -- --layers 2
   graph-quant plan model.py --model decoder --inputs prompt
   graph-quant plan serve.py --ranks 2
@@ -52,7 +59,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "--chip", metavar="NAME", help="add the least time on a chip by its published peaks, e.g. Ascend910B3"
+        "--chip",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="check against a chip: A2, A3, 950 or 310P; may be repeated. A device name such as Ascend910B3 adds the "
+        "least time by its published peaks",
     )
     parser.add_argument(
         "--fuse",
@@ -77,13 +89,56 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
+    if len(options.chip) > 1:
+        return _dry_run_chips(options)
+    name = options.chip[0] if options.chip else None
+    if name is None:
+        return _dry_run(options, None)
+    peaks = _published_peaks(name)
+    try:
+        described = chip.find_chip(name)
+    except ValueError as error:
+        if peaks is None:
+            raise UsageError(str(error)) from None
+        return _dry_run(options, peaks)
+    loaded: Any = sys.modules.get("torch_npu")
+    if loaded is None or not loaded.npu.is_initialized():
+        # The host device reports this name to the script, and to the ranks.
+        os.environ["GRAPH_QUANT_SOC"] = name if name.startswith("Ascend") else described.device
+    with chip.use(described):
+        return _dry_run(options, peaks)
+
+
+def _published_peaks(name: str) -> str | None:
+    """Return the name of a chip if peaks are published for it."""
     from ..dumps import DumpError, find_chip
 
-    if options.chip is not None:
-        try:
-            find_chip(options.chip)
-        except DumpError as error:
-            raise UsageError(str(error)) from None
+    try:
+        find_chip(name)
+    except DumpError:
+        return None
+    return name
+
+
+def _dry_run_chips(options: argparse.Namespace) -> int:
+    """Run the command once for each chip, in processes of their own; print where everything lowers."""
+    if options.json:
+        raise UsageError("--json takes one --chip: each chip has a report of its own")
+    outcomes: dict[str, int] = {}
+    for name in dict.fromkeys(options.chip):
+        print(f"--chip {name}", flush=True)
+        command = script_options.rank_command("plan", options, "--chip")
+        split = command.index("--")
+        outcomes[name] = subprocess.run([*command[:split], "--chip", name, *command[split:]], check=False).returncode
+        if outcomes[name] == 2:
+            return 2
+        print(flush=True)
+    print("; ".join(f"{name}: {'lowers' if not code else 'does not lower'}" for name, code in outcomes.items()))
+    return max(outcomes.values())
+
+
+def _dry_run(options: argparse.Namespace, peaks: str | None) -> int:
+    """Run the command for the chip in use."""
     if options.ranks:
         return _dry_run_ranks(options)
     script_options.load_torchair()
@@ -104,12 +159,12 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     needed, streams = count_streams(dry_run, options.capture_sizes)
     if options.json:
-        report = dry_run.as_json(options.chip)
+        report = dry_run.as_json(peaks)
         if options.capture_sizes:
             report["streams"] = {"needed": needed, "most": MOST_STREAMS}
         print(json.dumps(report, indent=2))
     else:
-        print("\n".join(dry_run.lines(options.chip)))
+        print("\n".join(dry_run.lines(peaks)))
         if options.capture_sizes:
             print(streams)
     if dry_run.is_empty:

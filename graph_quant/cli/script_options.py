@@ -40,10 +40,10 @@ def non_negative_int(text: str) -> int:
 
 
 def rank_command(name: str, options: argparse.Namespace, *kept: str) -> list[str]:
-    """The same command for one rank, without the options ``kept`` by the parent."""
+    """The same command for one rank or chip, without the options ``kept`` by the parent."""
     here = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in kept:
-        here.add_argument(option)
+        here.add_argument(option, action="append")
     _, rest = here.parse_known_args(options.own[1:])
     return [sys.executable, "-m", "graph_quant", name, *rest, "--", *options.arguments]
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .analyse.lint import check_rule_names as check_rule_names
     from .analyse.lint import lint as lint
     from .analyse.lint import lint_rules as lint_rules
+    from .analyse.lint_chips import lint_for as lint_for
     from .analyse.lint_report import CheckedDump as CheckedDump
     from .analyse.lint_report import check_dump as check_dump
     from .analyse.pass_history import History as History
@@ -80,6 +81,7 @@ _HOMES = {
     "analyse.limits": ("LIMIT_RULES", "GateLimits", "check_limits", "measure_size"),
     "analyse.lint": ("Finding", "Severity", "check_rule_names", "lint", "lint_rules"),
     "analyse.lint_report": ("CheckedDump", "check_dump"),
+    "analyse.lint_chips": ("lint_for",),
     "analyse.pass_history": ("History", "trace_passes", "group_pass_dumps"),
     "analyse.profile": ("join_profile", "read_profile"),
     "analyse.replay": ("read_tensors", "replay", "write_tensors"),

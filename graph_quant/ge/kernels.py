@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..chip import A2_AND_A3, CHIPS, Chip
 from ..discovery import Index, Table, read_index
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -65,7 +66,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and its declaration. ``may_alias`` marks results that can share memory with an input."""
+    """A kernel and its declaration.
+
+    ``may_alias`` marks results that can share memory with an input, ``chips`` are those that it is described for.
+    """
 
     type: str
     function: Callable[..., Any]
@@ -74,9 +78,12 @@ class Kernel:
     returns_many: bool
     returns_sizes: bool
     may_alias: bool = False
+    chips: tuple[Chip, ...] = CHIPS
 
 
 _INDEX = Index("KERNELS")
+# The modules of kernels that compute PyTorch's own operators and collectives.
+_OF_PYTORCH = ("graph_quant.host.kernels.", "graph_quant.reference.collective.hcom_kernels")
 
 KERNELS: Table[Kernel] = Table(_INDEX)
 # The same op types where every input is a size: the arithmetic of shapes.
@@ -94,6 +101,7 @@ SHAPE_TYPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 def kernel(
     *types: str,
     may_alias: bool = False,
+    chips: tuple[Chip, ...] | None = None,
     flops: int = 1,
     view: bool = False,
     exact: bool = False,
@@ -107,6 +115,8 @@ def kernel(
     Args:
         *types: The GE op types.
         may_alias: Whether results can share memory with an input.
+        chips: The chips that the kernel is described for. Kernels of this package for nodes that PyTorch's operators
+            become compute the same on every chip; others are those of A2 and A3 unless they say more.
         flops: As in ``Facts``, and so are all that follow.
         view: See ``Facts``.
         exact: See ``Facts``.
@@ -124,7 +134,7 @@ def kernel(
         ...     return x.sqrt()
     """
     declare(*types, flops=flops, view=view, exact=exact, same=same, packs=packs, idle=idle, only=only)
-    return _registrar(KERNELS, types, may_alias)
+    return _registrar(KERNELS, types, may_alias, chips)
 
 
 def size_kernel(*types: str) -> Callable[[Function], Function]:
@@ -171,16 +181,19 @@ def list_size_types() -> set[str]:
     return SIZE_KERNELS.names() | SHAPE_TYPES
 
 
-def _registrar(table: Table[Kernel], types: tuple[str, ...], may_alias: bool) -> Callable[[Function], Function]:
+def _registrar(
+    table: Table[Kernel], types: tuple[str, ...], may_alias: bool, chips: tuple[Chip, ...] | None = None
+) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
+        described = chips or (CHIPS if function.__module__.startswith(_OF_PYTORCH) else A2_AND_A3)
         for op_type in types:
-            table.add(op_type, _declared(op_type, function, may_alias))
+            table.add(op_type, _declared(op_type, function, may_alias, described))
         return function
 
     return register
 
 
-def _declared(op_type: str, function: Callable[..., Any], may_alias: bool) -> Kernel:
+def _declared(op_type: str, function: Callable[..., Any], may_alias: bool, chips: tuple[Chip, ...]) -> Kernel:
     signature = inspect.signature(function)
     inputs, attributes = [], []
     for parameter in signature.parameters.values():
@@ -198,4 +211,5 @@ def _declared(op_type: str, function: Callable[..., Any], may_alias: bool) -> Ke
         returns_many=returned.startswith(("tuple", "list")),
         returns_sizes="Sizes" in returned,
         may_alias=may_alias,
+        chips=chips,
     )

@@ -50,6 +50,7 @@ def activate() -> None:
     _actions.after(_MESSAGES, _patch_recv)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_patch_pattern, compiler))
+        _actions.after(f"{compiler}.patterns.pattern_pass_manager", partial(_skip_undescribed_patterns, compiler))
         _actions.after(f"{compiler}._utils", partial(_patch_registration, compiler))
         _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_add_module_paths, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_patch_streams, compiler))
@@ -62,7 +63,10 @@ def activate() -> None:
 
 
 def _choose_runtime() -> None:
-    choose()
+    if choose() is not HOST:
+        from ..chip import let_kernels_answer
+
+        let_kernels_answer()
 
 
 def _choose_triton_interpreter() -> None:
@@ -143,6 +147,13 @@ def _patch_pattern(compiler: str) -> None:
     from .compiler_patches import patch_example
 
     patch_example(sys.modules[f"{compiler}.patterns.add_rms_norm_quant"])
+
+
+def _skip_undescribed_patterns(compiler: str) -> None:
+    if choose() is HOST:
+        from .compiler_patches import skip_undescribed_patterns
+
+        skip_undescribed_patterns(sys.modules[f"{compiler}.patterns.pattern_pass_manager"])
 
 
 def _patch_registration(compiler: str) -> None:

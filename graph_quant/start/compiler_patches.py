@@ -1,5 +1,6 @@
 """Patches for defects of TorchAir's two compilers, npugraph_ex and torchair."""
 
+import inspect
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -7,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .. import fusions
+from .. import chip, fusions
 from ..ge import module_path
+from ..refusals import UndescribedError
 
 _MODULE_KEY = "module"  # what a dump calls the module path
 _CPU_INPUTS = "_graph_quant_cpu_inputs"  # attribute of an AclGraph: _CpuInputs by the key of the capture
@@ -25,6 +27,23 @@ def patch_example(module: ModuleType) -> None:
         return (*others, scales, torch.ones_like(scales, dtype=zero_points.dtype))
 
     vars(module)["_get_inputs"] = patched
+
+
+def skip_undescribed_patterns(module: ModuleType) -> None:
+    """Leave out the fusions of, or to, operators that are not described for the chip in use: none of them can run."""
+    register = module._PatternPassManager.register_pattern
+
+    def register_described(self: Any, search_fn: Any, replace_fn: Any, example_inputs: Any, **options: Any) -> None:
+        try:
+            if not chip.has(chip.A2_AND_A3):
+                scalars = options.get("scalar_workaround") or {}
+                rest = list(inspect.signature(replace_fn).parameters)[len(example_inputs) :]
+                replace_fn(*example_inputs, *(scalars.get(name) for name in rest))
+            register(self, search_fn=search_fn, replace_fn=replace_fn, example_inputs=example_inputs, **options)
+        except UndescribedError:
+            return
+
+    module._PatternPassManager.register_pattern = register_described
 
 
 def patch_registration(module: ModuleType) -> None:

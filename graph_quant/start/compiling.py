@@ -46,6 +46,7 @@ from ..ge import (
     weight_path,
 )
 from ..host.engine import NeedsNpuError
+from ..meta import require_described
 from ..releases.alternatives import source_name
 from . import aliases, dumping, layouts, seeds, views
 
@@ -74,6 +75,7 @@ def extend(*, on_host: bool) -> None:
     if on_host:
         _use_host_engine(sys.modules["torchair.core._backend"])
         _record_sources(converter, compiler)
+        converter.GeConcreteGraph.parse_node = _with_chip_check(converter.GeConcreteGraph.parse_node)
         compiler._NpuFxCompiler._gen_compiled_gm = _with_config_check(compiler._NpuFxCompiler._gen_compiled_gm)
     vars(compiler)["_compile_graph_with_aot"] = _with_outside_decompositions(vars(compiler)["_compile_graph_with_aot"])
     compiler._NpuFxCompiler._get_compiled_gm = _inlining_control_flow(
@@ -84,6 +86,17 @@ def extend(*, on_host: bool) -> None:
     seeds.patch()
     graph = converter.GeConcreteGraph
     graph.optimize_graph_without_runtime = _with_passes(graph.optimize_graph_without_runtime)
+
+
+def _with_chip_check(parse_node: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse operators that are not described for the chip, also those that TorchAir lowers alone."""
+
+    def parse_described(self: Any, target: Any, *args: Any) -> Any:
+        if isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"):
+            require_described(target.name())
+        return parse_node(self, target, *args)
+
+    return parse_described
 
 
 def _use_host_engine(backend: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.quant.dtype_cast import NUMBERS
 from graph_quant.meta.rules import Rules
@@ -13,14 +14,14 @@ CLASSES = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 SIGNED = (torch.float32, torch.float16)
 
 
-@operator("one_", reference=reference.one)
+@operator("one_", reference=reference.one, chips=A2_A3_950)
 def one(rules: Rules, input: Tensor) -> Plan:  # noqa: A002
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", input, NUMBERS)
     return Plan(("input",))
 
 
-@operator("npu_one_hot", reference=reference.one_hot)
+@operator("npu_one_hot", reference=reference.one_hot, chips=A2_A3_950)
 def one_hot(
     rules: Rules,
     input: Tensor,  # noqa: A002
@@ -71,8 +72,8 @@ def _rows(rules: Rules, size: int, count: int) -> tuple[int, int]:
     return size, count // size
 
 
-@operator("_npu_dtype_cast", reference=reference.cast)
-@operator("_npu_dtype_cast_backward", reference=reference.cast)
+@operator("_npu_dtype_cast", reference=reference.cast, chips=A2_A3_950)
+@operator("_npu_dtype_cast_backward", reference=reference.cast, chips=A2_A3_950)
 def dtype_cast(rules: Rules, input: Tensor, dtype: torch.dtype) -> Plan:  # noqa: A002
     """Check a call against the documented rules and return its plan."""
     rules.one_of("dtype", dtype, NUMBERS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.general import transpose as reference
@@ -26,7 +27,7 @@ DTYPES = (
 )
 
 
-@operator("npu_transpose", reference=reference.transpose)
+@operator("npu_transpose", reference=reference.transpose, chips=A2_A3_950)
 def transpose(rules: Rules, input: Tensor, perm: Sequence[int], require_contiguous: bool) -> Plan:  # noqa: A002
     """Check a call against the documented rules and return its plan."""
     _check_order(rules, perm, "input.dim()", input.dim())
@@ -46,7 +47,7 @@ class ConfusionPlan(Plan):
     after: tuple[Size, ...]
 
 
-@operator("npu_confusion_transpose", reference=reference.confusion_transpose)
+@operator("npu_confusion_transpose", reference=reference.confusion_transpose, chips=A2_A3_950)
 def confusion_transpose(
     rules: Rules, x: Tensor, perm: Sequence[int], shape: Sequence[int], transpose_first: bool
 ) -> ConfusionPlan:
@@ -62,7 +63,7 @@ def confusion_transpose(
     return _confusion(x, tuple(shape), tuple(perm), tuple(shape[dim] for dim in perm))
 
 
-@operator("npu_confusion_transpose_backward", reference=reference.confusion_transpose)
+@operator("npu_confusion_transpose_backward", reference=reference.confusion_transpose, chips=A2_A3_950)
 def confusion_transpose_backward(
     rules: Rules, x: Tensor, perm: Sequence[int], shape: Sequence[Size], transpose_first: bool
 ) -> ConfusionPlan:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.general import views as reference
 from torch import Tensor
 
 
-@operator("npu_reshape", reference=reference.reshape)
+@operator("npu_reshape", reference=reference.reshape, chips=A2_A3_950)
 def reshape(rules: Rules, input: Tensor, shape: Sequence[int], can_refresh: bool) -> Plan:  # noqa: A002
     """Check a call against the documented rules and return its plan."""
     _check_sizes(rules, "shape", shape)
@@ -30,7 +31,7 @@ def reshape(rules: Rules, input: Tensor, shape: Sequence[int], can_refresh: bool
     return Plan((Result(tuple(shape), input.dtype),))
 
 
-@operator("npu_slice", reference=reference.slice_dims)
+@operator("npu_slice", reference=reference.slice_dims, chips=A2_A3_950)
 def slice_dims(rules: Rules, input: Tensor, offsets: Sequence[int], size: Sequence[int]) -> Plan:  # noqa: A002
     """Check a call against the documented rules and return its plan."""
     for name, sizes in (("offsets", offsets), ("size", size)):
@@ -41,7 +42,7 @@ def slice_dims(rules: Rules, input: Tensor, offsets: Sequence[int], size: Sequen
     return Plan((Result(tuple(size), input.dtype),))
 
 
-@operator("npu_pad", reference=reference.pad)
+@operator("npu_pad", reference=reference.pad, chips=A2_A3_950)
 def pad(rules: Rules, input: Tensor, paddings: Sequence[int]) -> Plan:  # noqa: A002
     """Check a call against the documented rules and return its plan."""
     _check_sizes(rules, "paddings", paddings)
@@ -55,7 +56,7 @@ def pad(rules: Rules, input: Tensor, paddings: Sequence[int]) -> Plan:  # noqa: 
     return Plan((Result(tuple(sizes), input.dtype),))
 
 
-@operator("npu_broadcast", reference=reference.broadcast)
+@operator("npu_broadcast", reference=reference.broadcast, chips=A2_A3_950)
 def broadcast(rules: Rules, input: Tensor, size: Sequence[int]) -> Plan:  # noqa: A002
     """Check a call against the documented rules and return its plan."""
     _check_sizes(rules, "size", size)
@@ -86,7 +87,7 @@ class IndexingPlan(Plan):
     ranges: tuple[range, ...]
 
 
-@operator("npu_indexing", reference=reference.indexing)
+@operator("npu_indexing", reference=reference.indexing, chips=A2_A3_950)
 def indexing(
     rules: Rules,
     input: Tensor,  # noqa: A002

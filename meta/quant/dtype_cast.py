@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import SCALAR_TYPES, describe
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
@@ -36,7 +37,7 @@ def cast(x: Tensor, to: torch.dtype) -> Tensor:
     return x.to(to)
 
 
-@operator("npu_dtype_cast", reference=cast)
+@operator("npu_dtype_cast", reference=cast, chips=A2_A3_950)
 def dtype_cast(rules: Rules, x: Tensor, dtype: int, input_dtype: int | None) -> CastPlan:
     """The plan of a call that A2 and A3 can carry out; any other call is refused."""
     rules.refuse_950(input_dtype=input_dtype)
@@ -46,7 +47,7 @@ def dtype_cast(rules: Rules, x: Tensor, dtype: int, input_dtype: int | None) -> 
     return CastPlan((Result(tuple(x.shape), to),), to)
 
 
-@operator("npu_dtype_cast_backward", reference=cast)
+@operator("npu_dtype_cast_backward", reference=cast, chips=A2_A3_950)
 def dtype_cast_backward(
     rules: Rules, x: Tensor, dtype: torch.dtype, grad_dtype: int | None, input_dtype: int | None
 ) -> CastPlan:

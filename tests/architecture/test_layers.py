@@ -23,12 +23,12 @@ LAYERS = [
     {"fusions", "host", "converters", "nn", "passes"},
     {"meta"},
     {"reference"},
-    {"quant_params", "int4", "chip", "formats", "mistakes"},
+    {"quant_params", "int4", "formats", "mistakes", "narrow_floats"},
     {"destination"},
     {"ge", "pages"},
     {"generate_index"},
     {"discovery", "dispatcher", "native", "operator_index", "settings"},
-    {"releases"},
+    {"releases", "chip"},
     {"refusals"},
 ]
 SUBPACKAGE_LAYERS = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ... import chip
 from ...ge import (
     CONST_TYPES,
     END_TYPES,
@@ -175,6 +176,8 @@ class _NodeChecker:
         kernel = choose_kernel(node.type, fed)
         if kernel is None:
             raise _NotComparableError("without a kernel")
+        if not chip.has(kernel.chips):
+            raise _NotComparableError(f"without a kernel for {chip.current().name}")
         result = kernel.function(*_kernel_arguments(kernel, inputs), **_kernel_attributes(kernel, node))
         several = result if isinstance(result, list) or type(result) is tuple else [result]
         return [to_tensor(value) if isinstance(value, Sizes) else value for value in several]

@@ -93,7 +93,7 @@ def lint_rules() -> dict[str, Rule]:
     Examples:
         >>> lint_rules()["int4-width"].why
     """
-    from . import lint_dtypes, lint_passes, lint_structure  # noqa: F401  (they register themselves)
+    from . import lint_chips, lint_dtypes, lint_passes, lint_structure  # noqa: F401  (they register themselves)
 
     return RULES
 

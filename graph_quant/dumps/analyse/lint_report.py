@@ -13,6 +13,7 @@ from .limits import GateLimits, GraphSize, check_limits, measure_size
 from .lint import Finding, Rule, Severity, lint
 
 if TYPE_CHECKING:
+    from ...chip import Chip
     from ..dump import Dump
 
 UNREADABLE = Rule(
@@ -66,6 +67,7 @@ def check_dump(
     ignore: Sequence[str] = (),
     limits: GateLimits | None = None,
     baseline: Baseline | None = None,
+    chips: Sequence[Chip] = (),
 ) -> CheckedDump:
     """Check a dump against rules, limits and a baseline.
 
@@ -76,6 +78,7 @@ def check_dump(
         ignore: As in `lint`.
         limits: Limits of the build. What exceeds them is always new.
         baseline: Findings that are known.
+        chips: Chips to check against, as in `lint_for`.
 
     Returns:
         The findings.
@@ -89,6 +92,12 @@ def check_dump(
     path = Path(path)
     name = name or path.name
     findings = lint(dump, ignore)
+    if chips:
+        from .lint_chips import lint_for
+
+        for finding in lint_for(dump, chips):
+            if finding.rule.id not in ignore and f"{finding.rule.id}:{finding.node}" not in ignore:
+                findings.append(finding)
     size = measure_size(dump) if baseline is not None else None
     new = list(findings) if baseline is None or size is None else baseline.find_new(name, dump, size, findings)
     exceeded = check_limits(dump, limits) if limits else []

@@ -22,7 +22,7 @@ PEAK_SOURCE = "published by Ascend/msmodeling, not measured"
 
 
 @dataclass(frozen=True)
-class Chip:
+class ChipPeaks:
     """Peaks per second: operations of the cube by dtype, 16-bit operations of the vector units, bytes of memory."""
 
     name: str
@@ -46,9 +46,9 @@ class Chip:
         return self.vector / 2 if "float32" in dtypes else self.vector
 
 
-def _make_chip(name: str, memory: float, *tera: float) -> Chip:
+def _make_chip(name: str, memory: float, *tera: float) -> ChipPeaks:
     float16, bfloat16, float32, int8, vector = (value * _TERA for value in tera)
-    return Chip(name, float16, bfloat16, float32, int8, vector, memory * _TEBI)
+    return ChipPeaks(name, float16, bfloat16, float32, int8, vector, memory * _TEBI)
 
 
 # float16, bfloat16, float32, int8, vector: 24 cores, 20 cores, and 20 cores at a lower clock.
@@ -70,7 +70,7 @@ _PROFILES = {
 CHIPS = {**{name: _PUBLISHED[profile] for name, profile in _PROFILES.items()}, **_PUBLISHED}
 
 
-def find_chip(name: str) -> Chip:
+def find_chip(name: str) -> ChipPeaks:
     """Look up the published peaks of a chip.
 
     Args:
@@ -98,7 +98,7 @@ class Bound:
     by: str
 
 
-def roofline_bound(dump: Dump, node: Node, costs: Costs, peaks: Chip) -> Bound | None:
+def roofline_bound(dump: Dump, node: Node, costs: Costs, peaks: ChipPeaks) -> Bound | None:
     """Compute the roofline bound of a node.
 
     Args:

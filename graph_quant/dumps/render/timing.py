@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...ge import Node
 from ..analyse.cost import Costs
 from ..analyse.profile import Measured, Profile
-from ..analyse.roofline import Bound, Chip, roofline_bound
+from ..analyse.roofline import Bound, ChipPeaks, roofline_bound
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -30,7 +30,7 @@ class Timing:
 
     costs: Costs
     profile: Profile | None
-    peaks: Chip | None
+    peaks: ChipPeaks | None
     _uncalled: dict[int, Costs] = field(default_factory=dict)
 
     def _known(self, dump: Dump, node: Node) -> tuple[Measured | None, Bound | None]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ...chip import check_conversion
 from ..alias import NPU, as_cpu, check_index
 
 _NPU_KEY = torch._C.DispatchKey.PrivateUse1
@@ -19,6 +20,7 @@ def _to_cpu_alias(tensor: torch.Tensor) -> torch.Tensor:
 
 def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:  # noqa: ARG001
     """Copy with conversion and broadcasting, between any devices."""
+    check_conversion("aten::copy_", src.dtype, self.dtype)
     _to_cpu_alias(self).copy_(_to_cpu_alias(src))
     return self
 
@@ -61,6 +63,7 @@ def to_copy(
     source = _to_cpu_alias(self)
     resolved_format = torch.preserve_format if memory_format is None else memory_format
     resolved_dtype = source.dtype if dtype is None else dtype
+    check_conversion("aten::_to_copy", source.dtype, resolved_dtype)
     result = torch.empty_like(source, dtype=resolved_dtype, memory_format=resolved_format)
     if target.type == "npu":
         result = torch.empty_strided(result.size(), result.stride(), dtype=resolved_dtype, device=NPU)

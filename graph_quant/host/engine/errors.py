@@ -14,13 +14,14 @@ class GraphError(RuntimeError):
 
 
 class UnsupportedGraphError(GraphError):
-    """The graph holds operators without a host kernel; all of them are named."""
+    """The graph holds operators without a host kernel; all of them are named, and the chip unless it is A2 or A3."""
 
-    def __init__(self, graph: str, nodes: Sequence[Node]) -> None:
+    def __init__(self, graph: str, nodes: Sequence[Node], chip: str = "") -> None:
         self.nodes = tuple(nodes)
         types = sorted({node.type for node in nodes})
         listed = "\n".join(f"  {node.describe()}" for node in nodes)
-        super().__init__(f"{graph}: no host kernel for {', '.join(types)}\n{listed}")
+        on_chip = f" on {chip}" if chip else ""
+        super().__init__(f"{graph}: no host kernel for {', '.join(types)}{on_chip}\n{listed}")
 
 
 class NodeError(GraphError):

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from ... import chip
 from ...ge import (
     CONST_TYPES,
     INPUT_TYPES,
@@ -55,7 +56,7 @@ _STRUCTURAL = frozenset((*INPUT_TYPES, *CONST_TYPES, OUTPUT_TYPE, "ConstPlaceHol
 
 
 def missing_kernels(graph: Any, sources: Mapping[str, Source] | None = None) -> list[Node]:
-    """Return the nodes that the outputs depend on and that have no kernel."""
+    """Return the nodes that the outputs depend on and that have no kernel for the chip in use."""
     return _missing(_execution_order(_name(graph), _read(graph, sources)))
 
 
@@ -70,7 +71,8 @@ def import_graph(
     ordered = _execution_order(_name(graph), nodes)
     missing = _missing(ordered)
     if missing:
-        raise UnsupportedGraphError(_name(graph), missing)
+        on_chip = "" if chip.has(chip.A2_AND_A3) else chip.current().name
+        raise UnsupportedGraphError(_name(graph), missing, on_chip)
     return _Importer(_name(graph), nodes, layouts or {}).build(ordered)
 
 
@@ -174,7 +176,7 @@ def _name(graph: Any) -> str:
 
 def _missing(nodes: Sequence[Node]) -> list[Node]:
     computing = (node for node in nodes if node.type not in _STRUCTURAL)
-    return [node for node in computing if node.type not in KERNELS]
+    return [node for node in computing if node.type not in KERNELS or not chip.has(KERNELS[node.type].chips)]
 
 
 class _Importer:

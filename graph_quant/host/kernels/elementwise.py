@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ...chip import check_conversion
 from ...ge import Sizes, constant_kernel, from_attr, kernel
 from ...reference.half_precision import add_scaled, upcast_half
 
@@ -124,6 +125,7 @@ def right_shift(x: Tensor, y: Tensor) -> Tensor:
 @kernel("Cast", flops=0)
 def cast(x: Tensor, *, dst_type: int) -> Tensor:
     dtype = from_attr(dst_type)
+    check_conversion("Cast", x.dtype, dtype)
     if x.is_complex() and not dtype.is_complex:
         x = torch.view_as_real(x)[..., 0]
     return x.to(dtype, copy=True)

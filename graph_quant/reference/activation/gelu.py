@@ -7,12 +7,13 @@ place of float32.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import CHIPS
 from graph_quant.ge import kernel
 from torch import Tensor
 from torch.nn import functional
 
 
-@kernel("GeluV2", flops=8)
+@kernel("GeluV2", chips=CHIPS, flops=8)
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     """``x`` times the normal CDF, or its tanh approximation."""
     return functional.gelu(x.contiguous(), approximate=approximate)

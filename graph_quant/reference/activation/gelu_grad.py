@@ -7,6 +7,7 @@ device may differ by a few units in the last place of float32.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import CHIPS
 from graph_quant.ge import kernel
 from torch import Tensor
 
@@ -22,7 +23,7 @@ def gelu_backward(grad_output: Tensor, x: Tensor, approximate: str) -> Tensor:
     return gelu_grad_v2(upstream, point, approximate=approximate)
 
 
-@kernel("GeluGradV2", flops=14)
+@kernel("GeluGradV2", chips=CHIPS, flops=14)
 def gelu_grad_v2(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
     return aten.gelu_backward(dy.contiguous(), x.contiguous(), approximate=approximate)  # type: ignore[no-any-return]
 
@@ -41,7 +42,7 @@ def silu_backward(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return swish_grad(grad, x, y)
 
 
-@kernel("SwishGrad", flops=7)
+@kernel("SwishGrad", chips=CHIPS, flops=7)
 def swish_grad(grad: Tensor, x: Tensor, y: Tensor | None = None, *, scale: float = 1.0) -> Tensor:  # noqa: ARG001
     """``grad * (s + scale * x * s * (1 - s))`` with s the sigmoid of ``scale * x``."""
     wide, upstream = (tensor if tensor.dtype == torch.float64 else tensor.float() for tensor in (x, grad))

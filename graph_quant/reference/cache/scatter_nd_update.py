@@ -5,6 +5,7 @@ Of several updates with the same index, a device keeps the one written last; her
 
 from __future__ import annotations
 
+from graph_quant.chip import CHIPS
 from graph_quant.ge import kernel
 from graph_quant.reference.index_checks import checked_index
 from torch import Tensor
@@ -26,6 +27,6 @@ def scatter_nd_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return scatter_nd_update_(x.clone(), indices, updates)
 
 
-@kernel("ScatterNdUpdate", may_alias=True, idle=("use_locking",))
+@kernel("ScatterNdUpdate", chips=CHIPS, may_alias=True, idle=("use_locking",))
 def scatter_nd_update_node(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return scatter_nd_update_(var, indices, updates)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from graph_quant.chip import CHIPS
 from graph_quant.ge import kernel
 from torch import Tensor
 
@@ -71,7 +72,7 @@ def layer_norm_eval(
     return (normed if bias is None else normed + bias.float()).to(x.dtype)
 
 
-@kernel("LayerNormV3", flops=8)
+@kernel("LayerNormV3", chips=CHIPS, flops=8)
 def layer_norm_v3(
     x: Tensor,
     gamma: Tensor,
