@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .registrations import list_known_types as list_known_types
     from .registrations import registration as registration
     from .types import TRANSPOSE_ATTRIBUTES as TRANSPOSE_ATTRIBUTES
+    from .values import FOUR_BITS as FOUR_BITS
     from .values import LONGEST_SIZES as LONGEST_SIZES
     from .values import InputState as InputState
     from .values import Number as Number
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from .values import list_of_sizes as list_of_sizes
     from .values import one_size as one_size
     from .values import sizes_from_input as sizes_from_input
+    from .values import stored_dtype as stored_dtype
     from .values import to_sizes as to_sizes
     from .values import to_tensor as to_tensor
 
@@ -175,6 +177,7 @@ _HOMES = {
     ),
     "types": ("TRANSPOSE_ATTRIBUTES",),
     "values": (
+        "FOUR_BITS",
         "LONGEST_SIZES",
         "InputState",
         "Number",
@@ -184,6 +187,7 @@ _HOMES = {
         "from_attr",
         "from_desc",
         "sizes_from_input",
+        "stored_dtype",
         "is_constant_folded",
         "list_of_sizes",
         "one_size",

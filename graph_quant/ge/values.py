@@ -5,7 +5,8 @@ This module alone decides on dtypes. Where torch has no such type:
 * int4: ``torch.int8``, one value per element, in [-8, 7]. Packing happens in Bitcast alone;
 * uint64: ``torch.uint64``, with the same bits as in GE;
 * qint8, quint8, qint32: the plain integers that they store;
-* hifloat8: ``torch.uint8``, its bits.
+* hifloat8: ``torch.uint8``, its bits;
+* float4: one code in each element of a dtype of torch that GE does not have, so that a Bitcast knows what to pack.
 
 A graph with dynamic shapes computes sizes with the same operators as data. Sizes are kept as Python or symbolic
 integers, because those can be traced; they become tensors only where an operator uses them as data. A node whose inputs
@@ -35,8 +36,17 @@ _STORED: dict[str, torch.dtype] = {
     "qint32": torch.int32,
     "hifloat8": torch.uint8,
     "float8_e8m0": torch.float8_e8m0fnu,
+    "float4_e2m1": torch.float8_e4m3fnuz,
+    "float4_e1m2": torch.float8_e5m2fnuz,
 }
-_WORDS = {_STORED[word]: word for word in (*dtypes.ALIKE_IN_TORCH, "float8_e8m0")}
+_WORDS = {_STORED[word]: word for word in (*dtypes.ALIKE_IN_TORCH, "float8_e8m0", "float4_e2m1", "float4_e1m2")}
+# The dtypes that carry four bits in each element.
+FOUR_BITS = (_STORED["float4_e2m1"], _STORED["float4_e1m2"])
+
+
+def stored_dtype(name: str) -> torch.dtype:
+    """The torch dtype that carries a dtype of GE's."""
+    return _STORED[name]
 
 
 def from_attr(number: int) -> torch.dtype:

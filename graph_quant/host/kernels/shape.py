@@ -1,6 +1,6 @@
 """Views, permutations, broadcasts and bitcasts. Results may alias the input.
 
-Bitcast also packs and unpacks int4.
+Bitcast also packs and unpacks int4 and float4.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from torch import Tensor
 from ... import int4
 from ...destination import INT4
 from ...dispatcher import step
-from ...ge import Sizes, from_attr, kernel
+from ...ge import FOUR_BITS, Sizes, from_attr, kernel
+from ...narrow_floats import pack_pairs, unpack_pairs
 from ...reference.blocks import BLOCK_ELEMENTS
 
 
@@ -157,6 +158,12 @@ def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa:
         elements = int4.unpack(x)
         return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
     dtype = from_attr(type)
+    if x.dtype in FOUR_BITS and dtype == torch.uint8:
+        packed = pack_pairs(x)
+        return packed if keep_dim else packed.squeeze(-1)
+    if x.dtype == torch.uint8 and dtype in FOUR_BITS:
+        elements = unpack_pairs(x).view(dtype)
+        return elements if keep_dim else elements.unflatten(-1, (-1, 2))
     if x.dtype == dtype == torch.int8:
         # A cast from int8 to int8 means int4, two to a byte.
         packed = int4.pack_pairs(x)
