@@ -1318,6 +1318,7 @@ FACTS = {
     "DequantSwigluQuant": {"flops": 10},
     "Div": {"same": ("x1", "x2")},
     "DynamicBlockQuant": {"flops": 4, "exact": True},
+    "DynamicMxQuant": {"flops": 6},
     "DynamicQuant": {"flops": 5, "exact": True, "same": ("x", "smooth_scales"), "packs": True},
     "DynamicQuantV2": {"flops": 7, "exact": True, "same": ("x", "smooth_scales"), "packs": True},
     "EndGraph": {"flops": 0},
