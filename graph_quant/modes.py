@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -95,8 +96,9 @@ def _compiled(x: Tensor, mode: str) -> Tensor:
         config = torchair.CompilerConfig()
         config.mode = mode
         backend = torchair.get_npu_backend(compiler_config=config)
-    # A new function for each mode: Dynamo caches compiled code by the function's code object.
-    result: Tensor = torch.compile(lambda x: _function(x), backend=backend, fullgraph=True, dynamic=False)(x)
+    # Dynamo caches compiled code, and counts recompilations, by the function's code object: each call has its own.
+    function = FunctionType(_function.__code__.replace(), globals())
+    result: Tensor = torch.compile(function, backend=backend, fullgraph=True, dynamic=False)(x)
     return result
 
 

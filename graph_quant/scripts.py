@@ -17,6 +17,7 @@ from torch._dynamo.exc import TorchDynamoException
 from .refusals import Refusal
 
 NAMES = ("model", "inputs")
+_SITE = Path(__file__).parent / "start" / "site"  # on PYTHONPATH, it prepares a Python process for torch_npu
 
 
 class NoScriptError(Exception):
@@ -27,7 +28,8 @@ class NoScriptError(Exception):
 def script_environment(path: str, arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield a ``__main__`` namespace, with ``sys.argv`` and ``sys.path`` as under ``python script.py arguments``.
 
-    What a script changes in the process is restored: the working folder, and standard output and error.
+    Processes that the script starts load torch_npu. What a script changes in the process is restored: the working
+    folder, and standard output and error.
     """
     main, argv, paths = sys.modules["__main__"], sys.argv, list(sys.path)
     folder, streams = Path.cwd(), (sys.stdout, sys.stderr)
@@ -36,11 +38,17 @@ def script_environment(path: str, arguments: Sequence[str]) -> Iterator[dict[str
     sys.modules["__main__"] = module
     sys.argv = [path, *arguments]
     sys.path.insert(0, str(Path(path).resolve().parent))
+    python_path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SITE), python_path)))
     try:
         yield vars(module)
     finally:
         sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, paths
         sys.stdout, sys.stderr = streams
+        if python_path is None:
+            os.environ.pop("PYTHONPATH", None)
+        else:
+            os.environ["PYTHONPATH"] = python_path
         os.chdir(folder)
 
 

@@ -143,12 +143,9 @@ def _dry_run(options: argparse.Namespace, peaks: str | None) -> int:
         return _dry_run_ranks(options)
     script_options.load_torchair()
     from .. import fusions
-    from ..dryrun import MOST_STREAMS, count_streams, dry_run_script
+    from ..dryrun import count_streams, dry_run_script
 
-    try:
-        fusing = contextlib.nullcontext() if options.fuse is None else fusions.use(options.fuse)
-    except ValueError as error:
-        raise UsageError(f"--fuse: {error}") from None
+    fusing = contextlib.nullcontext() if options.fuse is None else fusions.use(options.fuse)
     try:
         printing = _stdout_to_stderr() if options.json else contextlib.nullcontext()
         with warnings.catch_warnings(), printing, fusing:
@@ -157,19 +154,19 @@ def _dry_run(options: argparse.Namespace, peaks: str | None) -> int:
             )
     except (FileNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
-    needed, streams = count_streams(dry_run, options.capture_sizes)
+    streams = count_streams(dry_run, options.capture_sizes)
     if options.json:
         report = dry_run.as_json(peaks)
         if options.capture_sizes:
-            report["streams"] = {"needed": needed, "most": MOST_STREAMS}
+            report["streams"] = {"needed": streams.needed, "most": streams.most}
         print(json.dumps(report, indent=2))
     else:
         print("\n".join(dry_run.lines(peaks)))
         if options.capture_sizes:
-            print(streams)
+            print(streams.line)
     if dry_run.is_empty:
         return 2
-    return 0 if dry_run.ok and needed <= MOST_STREAMS else 1
+    return 0 if dry_run.ok and streams.needed <= streams.most else 1
 
 
 @contextlib.contextmanager

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any
 
 from .errors import UsageError
-from .run import npu_environment
 
 
 def add_parser(
@@ -49,8 +47,7 @@ def rank_command(name: str, options: argparse.Namespace, *kept: str) -> list[str
 
 
 def load_torchair() -> None:
-    """Import torch_npu and TorchAir, here and in processes that the script starts; raise `UsageError` if that fails."""
-    os.environ.update(npu_environment())
+    """Import torch_npu and TorchAir; raise `UsageError` if that fails."""
     try:
         import torch_npu  # noqa: F401
         import torchair  # noqa: F401

@@ -2,6 +2,6 @@
 
 from .api import dry_run_script, plan
 from .findings import DryGraph, DryRun, DryRunFinding
-from .streams import MOST_STREAMS, count_streams
+from .streams import StreamCount, count_streams
 
-__all__ = ["MOST_STREAMS", "DryGraph", "DryRun", "DryRunFinding", "count_streams", "dry_run_script", "plan"]
+__all__ = ["DryGraph", "DryRun", "DryRunFinding", "StreamCount", "count_streams", "dry_run_script", "plan"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .findings import DryGraph, DryRun
 
 # The stream ids that a device has for captured graphs; each graph holds its own until it is destroyed.
@@ -9,7 +11,21 @@ MOST_STREAMS = 1984
 _COLLECTIVES = ("_c10d_functional", "c10d", "npu_all_gather", "npu_mm_", "hcom")
 
 
-def count_streams(run: DryRun, sizes: int) -> tuple[int, str]:
+class StreamCount(NamedTuple):
+    """How many streams captured graphs need, and how many a device has.
+
+    Attributes:
+        needed: The number of streams that the captured graphs hold.
+        most: The number that a device has.
+        line: Both in words.
+    """
+
+    needed: int
+    most: int
+    line: str
+
+
+def count_streams(run: DryRun, sizes: int) -> StreamCount:
     """Count the streams of every graph captured once for each of ``sizes``.
 
     A graph is captured on one stream, and on one more for each group of ranks that it communicates with.
@@ -19,7 +35,7 @@ def count_streams(run: DryRun, sizes: int) -> tuple[int, str]:
         sizes: How many batch sizes are captured.
 
     Returns:
-        The number of streams, and the line of the report.
+        The number of streams, that of a device, and the line of the report.
     """
     streams = [1 + len(_find_groups(graph)) for graph in run.graphs]
     needed = sizes * sum(streams)
@@ -27,9 +43,10 @@ def count_streams(run: DryRun, sizes: int) -> tuple[int, str]:
     groups = sum(streams) - len(streams)
     line = f"captured at {sizes} sizes: {sizes} x ({pieces} + {groups} for communication) = {needed:,} streams"
     if needed <= MOST_STREAMS:
-        return needed, f"{line} of {MOST_STREAMS:,}"
+        return StreamCount(needed, MOST_STREAMS, f"{line} of {MOST_STREAMS:,}")
     most = MOST_STREAMS // max(sum(streams), 1)
-    return needed, f"{line}, but a device has {MOST_STREAMS:,}: capture at most {most} sizes, or fewer pieces"
+    remedy = f"but a device has {MOST_STREAMS:,}: capture at most {most} sizes, or fewer pieces"
+    return StreamCount(needed, MOST_STREAMS, f"{line}, {remedy}")
 
 
 def _find_groups(graph: DryGraph) -> set[str]:

@@ -103,7 +103,8 @@ def _load(extension: str, entry: EntryPoint) -> ModuleType:
 
 
 def _operators() -> set[str]:
-    return set(torch._C._dispatch_get_all_op_names())
+    """Return all operators except the steps that references of this package define where they are imported."""
+    return {name for name in torch._C._dispatch_get_all_op_names() if not name.startswith(f"{_OWN}::")}
 
 
 def _with_kernel(operators: set[str]) -> set[str]:

@@ -27,6 +27,6 @@ def test_missing_value_is_an_error() -> None:
 
 def test_no_template_disables_escaping() -> None:
     templates = list((ROOT / "graph_quant").rglob("*.html"))
-    assert len(templates) == 2
+    assert len(templates) == 3
     for template in templates:
         assert not {"safe", "autoescape"} & set(template.read_text(encoding="utf-8").replace("|", " ").split())

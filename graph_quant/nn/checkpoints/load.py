@@ -20,7 +20,7 @@ from torch import Tensor, nn
 _EXPERTS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
 
 
-class Format(Protocol):
+class CheckpointFormat(Protocol):
     """The interface of a checkpoint format."""
 
     title: str
@@ -105,7 +105,7 @@ def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
     return Loaded(list(replacements), form.title, caches)
 
 
-def _format(files: Files) -> Format:
+def _format(files: Files) -> CheckpointFormat:
     if description := files.read_json("quant_model_description*.json"):
         return MsModelSlim(files, description)
     config = files.read_json("config.json").get("quantization_config") or {}
@@ -118,7 +118,7 @@ def _format(files: Files) -> Format:
     raise CheckpointError(f"{files.folder}: {reason}; understood are msModelSlim, compressed-tensors and torchao")
 
 
-def _linear(form: Format, files: Files, name: str, linear: nn.Module) -> nn.Module | None:
+def _linear(form: CheckpointFormat, files: Files, name: str, linear: nn.Module) -> nn.Module | None:
     assert isinstance(linear, nn.Linear)
     if not form.is_quantised(name):
         return None
@@ -133,7 +133,7 @@ def _linear(form: Format, files: Files, name: str, linear: nn.Module) -> nn.Modu
     return build_linear(name, stored, bias, dtype)
 
 
-def _weight(form: Format, linear: str, shape: tuple[int, int]) -> Stored:
+def _weight(form: CheckpointFormat, linear: str, shape: tuple[int, int]) -> Stored:
     stored = form.weight(linear, shape)
     stored.check(linear)
     return stored
@@ -146,7 +146,7 @@ def _names_of_experts(files: Files, name: str) -> tuple[str, str, str] | None:
     return None
 
 
-def _experts(form: Format, files: Files, name: str, module: nn.Module) -> nn.Module | None:
+def _experts(form: CheckpointFormat, files: Files, name: str, module: nn.Module) -> nn.Module | None:
     names = _names_of_experts(files, name)
     assert names is not None
     if not form.is_quantised(f"{name}.0.{names[0]}"):
