@@ -1,6 +1,7 @@
 """Chips: their names, and that nothing answers with another chip's rules, kernels or rounding."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from graph_quant.start.compiler_patches import skip_undescribed_patterns
 from support.single_node_graph import SingleNodeGraph
 from support.tensors import f16
 
-UPSTREAM_BLOCK = "tests/dumps/data/upstream_block.txt"
+UPSTREAM_BLOCK = str(Path(__file__).parent / "dumps" / "data" / "upstream_block.txt")
 
 
 @pytest.fixture
@@ -156,6 +157,15 @@ def test_lint_checks_several_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(ignored) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "runs on Ascend 950"
     assert {finding.rule.id for finding in lint_for(load(UPSTREAM_BLOCK), [ASCEND_950])} == {"undescribed-chip"}
+
+
+def test_lint_names_operators_that_a_chip_lacks(tmp_path: Path) -> None:
+    dump = tmp_path / "graph.txt"
+    dump.write_text(Path(UPSTREAM_BLOCK).read_text().replace('"DynamicQuant"', '"DynamicMxQuant"'))
+    findings = lint_for(load(str(dump)), [A2, ASCEND_950])
+    assert {(finding.rule.id, finding.message) for finding in findings if "MxQuant" in finding.message} == {
+        ("lacking-chip", "on Ascend A2: DynamicMxQuant is an operator of Ascend 950")
+    }
 
 
 def test_unknown_chips_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:

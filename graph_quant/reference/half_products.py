@@ -83,8 +83,9 @@ def _multiply(x1: Tensor, x2: Tensor, bias: Tensor | None, dtype: torch.dtype) -
     batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     out = x1.new_empty((*batch, x1.size(-2), columns), dtype=dtype)
     if math.prod(x2.shape[:-2]) == 1:  # a weight for all rows
-        rows, matrix = x1.reshape(1, -1, x1.size(-1)), x2.reshape(1, *x2.shape[-2:])
-        native.half_product(rows, matrix, out.view(1, -1, columns), row)
+        count = math.prod(x1.shape[:-1])
+        rows, matrix = x1.reshape(1, count, x1.size(-1)), x2.reshape(1, *x2.shape[-2:])
+        native.half_product(rows, matrix, out.view(1, count, columns), row)
         return out
     _multiply_batches(x1.expand(*batch, -1, -1), x2.expand(*batch, -1, -1), out, row)
     return out
@@ -102,8 +103,9 @@ def _multiply_batches(x1: Tensor, x2: Tensor, out: Tensor, bias: Tensor | None) 
 
 
 def _merge_batches(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor] | None:
+    count = math.prod(x1.shape[:-2])
     try:
-        return x1.view(-1, *x1.shape[-2:]), x2.view(-1, *x2.shape[-2:])
+        return x1.view(count, *x1.shape[-2:]), x2.view(count, *x2.shape[-2:])
     except RuntimeError:  # strides do not allow it
         return None
 

@@ -88,9 +88,9 @@ def keep_overlapping_operands(module: ModuleType) -> None:
     vars(module)["check_multi_stream_for_single_reinplace"] = check_multi_stream_for_single_reinplace
 
 
-def _storage(node: torch.fx.Node) -> Any:
+def _storage(node: torch.fx.Node) -> int | None:
     value = node.meta.get("fake_result", node.meta.get("val"))
-    return StorageWeakRef(value.untyped_storage()) if isinstance(value, torch.Tensor) else None
+    return StorageWeakRef(value.untyped_storage()).cdata if isinstance(value, torch.Tensor) else None
 
 
 def add_module_paths(module: ModuleType) -> None:

@@ -51,7 +51,8 @@ FIRES = {
 
 
 def test_every_rule_is_tested():
-    assert set(FIRES) == set(lint_rules())
+    of_chips = {"lacking-chip", "undescribed-chip"}  # in tests/test_chip.py, because they need --chip
+    assert set(FIRES) | of_chips == set(lint_rules())
 
 
 @pytest.mark.parametrize("name", FIRES)

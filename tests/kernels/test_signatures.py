@@ -16,6 +16,7 @@ OWN_NAMES = ("Foreach", "BatchNormV3", "GeluQuant")
 # Attributes that CANN registers and TorchAir's functions leave out, or name otherwise; all have defaults.
 _EXPERTS = {"comm_alg", "zero_expert_num", "copy_expert_num", "const_expert_num"}
 NEWER = {
+    "DynamicMxQuant": {"blocksize"},  # TorchAir registers block_size, and writes blocksize
     "GroupNormSilu": {"activate_silu"},
     "QuantUpdateScatter": {"reciprocal_scale"},
     "RecurrentGatedDeltaRule": {"scale_value"},

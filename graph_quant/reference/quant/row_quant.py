@@ -6,10 +6,12 @@ import torch
 from graph_quant import native
 from graph_quant.destination import Destination
 from graph_quant.dispatcher import step
+from graph_quant.refusals import Refusal
 
 
 def quantise_rows(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The rows of a matrix that ``native.can_quantise_rows`` accepts, as int8, and the scale of each."""
+    _check_size("smooth_scales", smooth, -1, x)
     if type(x) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _compute(x, smooth, inverts)
     return STEP(x, smooth, inverts)  # type: ignore[no-any-return]
@@ -27,6 +29,12 @@ def _infer(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> tuple
 STEP = step("quantise_rows(Tensor x, Tensor? smooth, bool inverts) -> (Tensor, Tensor)", _compute, _infer)
 
 
+def _check_size(name: str, parameter: torch.Tensor | None, dim: int, x: torch.Tensor) -> None:
+    """Refuse a parameter without one number for each column: native code would read past its end."""
+    if parameter is not None and parameter.size(dim) != x.size(1):
+        raise Refusal(f"{name}.size({dim}) must equal x.size(1), got {parameter.size(dim)} and {x.size(1)}")
+
+
 def can_map_rows(x: torch.Tensor, destination: Destination) -> bool:
     """Whether ``scale_rows`` and ``map_rows`` take this input; int4 is packed eight elements at a time."""
     if not (native.can_map_rows(x) and x.numel() and destination.storage in (torch.int8, torch.int32)):
@@ -41,6 +49,9 @@ def scale_rows(
     x: torch.Tensor, scale: torch.Tensor, ends: torch.Tensor, offset: torch.Tensor | None, destination: Destination
 ) -> torch.Tensor:
     """``sat(rint(x * scale + offset))`` of a matrix that ``can_map_rows`` accepts, with a row of scales per group."""
+    _check_size("scale", scale, 1, x)
+    if scale.size(0) < ends.numel():
+        raise Refusal(f"scale.size(0) must be at least the number of groups, got {scale.size(0)} and {ends.numel()}")
     arguments = (x, scale, ends, offset, destination.low, destination.high, destination.is_packed)
     if type(x) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _scale(*arguments)
@@ -79,6 +90,7 @@ def map_rows(
     x: torch.Tensor, smooth: torch.Tensor | None, destination: Destination, top: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rows of a matrix that ``can_map_rows`` accepts, quantised by their extremes; their scales and offsets."""
+    _check_size("smooth_scales", smooth, -1, x)
     arguments = (x, smooth, destination.low, destination.high, top, destination.is_packed)
     if type(x) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _map(*arguments)
