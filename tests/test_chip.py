@@ -161,10 +161,12 @@ def test_lint_checks_several_chips(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_lint_names_operators_that_a_chip_lacks(tmp_path: Path) -> None:
     dump = tmp_path / "graph.txt"
-    dump.write_text(Path(UPSTREAM_BLOCK).read_text().replace('"DynamicQuant"', '"DynamicMxQuant"'))
+    dump.write_text(Path(UPSTREAM_BLOCK).read_text().replace('type: "DynamicQuant"', 'type: "DynamicMxQuant"'))
     findings = lint_for(load(str(dump)), [A2, ASCEND_950])
     assert {(finding.rule.id, finding.message) for finding in findings if "MxQuant" in finding.message} == {
-        ("lacking-chip", "on Ascend A2: DynamicMxQuant is an operator of Ascend 950")
+        ("lacking-chip", "on Ascend A2: DynamicMxQuant is an operator of Ascend 950"),
+        ("lacking-chip", "on Ascend A2: DynamicMxQuant has float4_e2m1, which the chip lacks"),
+        ("lacking-chip", "on Ascend A2: DynamicMxQuant has float8_e8m0, which the chip lacks"),
     }
 
 
