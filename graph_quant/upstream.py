@@ -20,6 +20,8 @@ def upstream() -> Iterator[None]:
     try:
         with switched_off(), torch.library._scoped_library("npu", "IMPL") as library:
             for name, record in meta.RECORDS.items():
+                if not name.startswith("npu::"):  # another extension may have an operator of the same title
+                    continue
                 if record.rules is not None and (infer := meta.upstream(record.title)):
                     library.impl(name, infer, "Meta", allow_override=True)
             for operator, converter in converters.UPSTREAM.items():

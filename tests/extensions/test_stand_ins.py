@@ -23,8 +23,9 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
     yield tmp_path
+    written = {path.stem for path in tmp_path.iterdir()}
     for name in set(sys.modules) - before:
-        if (sys.modules[name].__spec__ is not None) and not name.startswith("graph_quant"):
+        if name.partition(".")[0] in written:
             del sys.modules[name]
 
 

@@ -8,6 +8,7 @@ import torch_npu
 from graph_quant.dispatcher import is_defined, overload
 from graph_quant.meta import RECORDS, Refusal
 from graph_quant.releases.schemas import DECLARED, Binding, declared_schema, read_schemas, releases
+from graph_quant.start import stand_ins
 
 parse = torch._C.parse_schema
 
@@ -23,7 +24,8 @@ def test_declared_schemas_are_those_of_the_installed_release() -> None:
 
 
 def test_every_record_of_torch_npu_has_a_declared_schema() -> None:
-    names = {name for name in RECORDS.names() if name.startswith("npu::")}
+    # Stand-ins for compiled extensions, which other tests load, define operators of their own.
+    names = {name for name in RECORDS.names() if name.startswith("npu::")} - stand_ins.operators()
     assert names - read_schemas(DECLARED).keys() == set()
 
 
