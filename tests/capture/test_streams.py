@@ -1,6 +1,7 @@
 """Captured graphs hold streams of the device until they are destroyed, and are refused beyond its number."""
 
 import ctypes
+import gc
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ def streams() -> Iterator[ctypes.Array[ctypes.c_uint32]]:
     counts = (ctypes.c_uint32 * 2).in_dll(
         ctypes.CDLL(f"{library.DIRECTORY}/{library.RUNTIME}"), "host_captured_streams"
     )
+    gc.collect()  # graphs of other tests
     before = counts[1]
     assert before == 1984
     yield counts
@@ -26,7 +28,7 @@ def streams() -> Iterator[ctypes.Array[ctypes.c_uint32]]:
 
 def _capture(x: Tensor, side: torch.npu.Stream | None = None) -> torch.npu.NPUGraph:
     graph = torch.npu.NPUGraph()
-    with torch.npu.graph(graph):
+    with torch.npu.graph(graph, stream=torch.npu.Stream()):  # of the pool in turn: another one than ``side``
         x.add_(1)
         if side is not None:
             side.wait_stream(torch.npu.current_stream())

@@ -14,9 +14,11 @@ from graph_quant.cli import main
 @pytest.fixture
 def tape(tmp_path: Path) -> Path:
     """Two streams; the third result takes the memory of the first."""
-    x, side = torch.ones(2, 3).npu(), torch.npu.Stream()
+    x = torch.ones(2, 3).npu()
+    # Streams come from a pool in turn: the one that captures by default may come again, two in a row are not the same.
+    capturing, side = torch.npu.Stream(), torch.npu.Stream()
     graph = torch.npu.NPUGraph()
-    with torch.npu.graph(graph):
+    with torch.npu.graph(graph, stream=capturing):
         doubled = x * 2
         side.wait_stream(torch.npu.current_stream())
         with torch.npu.stream(side):
