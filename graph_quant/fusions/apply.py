@@ -131,8 +131,9 @@ def _written_memory(graph: Graph) -> set[Node]:
         schema = getattr(node.target, "_schema", None)
         if schema is None or not schema.is_mutable:
             continue
-        for argument, value in zip(schema.arguments, node.args, strict=False):
+        for index, argument in enumerate(schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
+                value = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
                 written.update(_base(tensor) for tensor in _nodes([value]))
     return written
 

@@ -171,12 +171,21 @@ def overwritten(x: Tensor, weight: Tensor) -> Tensor:
     return y
 
 
+def overwritten_by_out(x: Tensor, weight: Tensor) -> Tensor:
+    y = norm(x, weight)
+    torch.add(x, 1, out=x)
+    return y
+
+
 # The function, its inputs, the fusion that does not apply, and the reason.
 NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = {
     "two readers": (
         read_twice, (bf16(6, 32), bf16(6, 32), bf16(32)), "add_rms_norm_dynamic_quant", "result is also read by"
     ),
     "written memory": (overwritten, (bf16(6, 32), bf16(32)), "rms_norm", "the graph writes to the memory of x_1"),
+    "written by out=": (
+        overwritten_by_out, (bf16(6, 32), bf16(32)), "rms_norm", "the graph writes to the memory of x_1"
+    ),
     "weight of another size": (
         lambda x, w: norm(x, w), (bf16(6, 32), bf16(1)), "rms_norm", "gamma"
     ),
