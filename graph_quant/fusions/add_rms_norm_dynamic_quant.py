@@ -34,6 +34,8 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     rows: Any = root.args[0]
     y: Any = rows.args[0] if rows.target is VIEW else rows
     norm = y.args[0]
+    if any(isinstance(size, int) and size == 0 for size in y.meta["val"].shape):
+        raise NotFusedError("there are no rows, which the fused operator refuses in graphs")
     options = {name: value for name, value in root.kwargs.items() if value is not None}
     if set(options) - {"smooth_scales"}:
         raise NotFusedError(f"npu_dynamic_quant has {', '.join(sorted(set(options) - {'smooth_scales'}))}")

@@ -186,6 +186,9 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
     "written by out=": (
         overwritten_by_out, (bf16(6, 32), bf16(32)), "rms_norm", "the graph writes to the memory of x_1"
     ),
+    "no rows": (
+        quantised_norm, (bf16(2, 0, 32), bf16(2, 0, 32), bf16(32)), "add_rms_norm_dynamic_quant", "there are no rows"
+    ),
     "weight of another size": (
         lambda x, w: norm(x, w), (bf16(6, 32), bf16(1)), "rms_norm", "gamma"
     ),
