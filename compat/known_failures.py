@@ -81,9 +81,6 @@ KNOWN_FAILURES = {
         "methods/a2/test_w4a4_flatquant.py": "the test's random weights exceed four bits",
     },
     "torchair-captured": {
-        "smoke/aclgraph_test.py::AclgraphTest::test_npugraph_ex_core_limit_with_static_kernel": (
-            "needs CANN 9.0.0; the host emulates 8.5, and passes with GRAPH_QUANT_CANN=9.0.0"
-        ),
         "smoke/aclgraph_test.py::AclgraphTest::test_stream_event_replace_": _OTHER_NAMES,
         "smoke/hcom_static_kernel_test.py": _KERNEL_COMPILER,
         "smoke/stream_test.py::StreamTest::test_builtin_inplace_arg_": _STREAMS,

@@ -95,8 +95,8 @@ VARIABLES = (
     ),
     Variable(
         "GRAPH_QUANT_CANN",
-        "a version of three digits, such as 9.0.0",
-        "8.5.0",
+        "a version such as 9.1 or 9.1.0",
+        "what the installed torch_npu was released for",
         "The CANN version that the host reports, for tests that skip themselves below one. It changes no result.",
     ),
     Variable(

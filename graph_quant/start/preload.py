@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from ..host.library import ALIASES, DIRECTORY, RUNTIME
+from ..releases import cann
 
 SWITCH = "GRAPH_QUANT_HOST"
 DEVICES = "GRAPH_QUANT_DEVICES"
@@ -115,10 +116,19 @@ def _check_overflow() -> None:
         raise HostNpuError(f"{SATURATE} must not be set: the host NPU computes infinities and NaN, as A2 and A3 do")
 
 
+def _check_cann() -> str:
+    """Return the version of CANN to report, as three numbers; refuse what is no version."""
+    try:
+        return cann.version()
+    except ValueError as error:
+        raise HostNpuError(str(error)) from None
+
+
 def _load() -> None:
     _check_devices()
     _check_memory()
     _check_overflow()
+    version = _check_cann()
     # Tasks in torch_npu's queue would run out of order with what the host computes at once.
     os.environ["TASK_QUEUE_ENABLE"] = "0"
     for name in (RUNTIME, *ALIASES):
@@ -128,6 +138,15 @@ def _load() -> None:
                 f"the host NPU is not built into this installation of graph-quant ({problem}); "
                 "reinstall it with `pip install .` or, in a clone, run `make setup`"
             )
+    _report_cann(version)
+
+
+def _report_cann(version: str) -> None:
+    """Set the version of CANN that the runtime reports."""
+    import _ctypes
+
+    handle = _ctypes.dlopen(os.path.join(DIRECTORY, RUNTIME), os.RTLD_GLOBAL | os.RTLD_NOW)  # noqa: PTH118
+    _ctypes.call_function(_ctypes.dlsym(handle, "host_set_cann_version"), (version.encode(),))
 
 
 def _try_load(path: str) -> str | None:

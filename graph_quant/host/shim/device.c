@@ -185,13 +185,14 @@ EXPORT acl_error aclskOptimize(void *model, const void *options)
 }
 
 /*
- * The CANN release whose documented behaviour the host follows, or another one of three single digits, for tests.
- * torch_npu selects code paths by it, and warns about every path that it cannot use when there is no version.
+ * The release of CANN that torch_npu asks for: it selects code paths by it, and warns about every path that it cannot
+ * use when there is no version. releases/cann.py sets it.
  */
-static const char *cann_version(void)
+static char cann_version[sizeof "9.1.0"] = "9.1.0";
+
+EXPORT void host_set_cann_version(const char *version)
 {
-    const char *asked = getenv("GRAPH_QUANT_CANN");
-    return asked && strlen(asked) == 5 ? asked : "8.5.0";
+    memcpy(cann_version, version, sizeof cann_version);
 }
 
 struct package_version { /* aclCANNPackageVersion */
@@ -204,16 +205,16 @@ EXPORT acl_error aclsysGetCANNVersion(int package, struct package_version *answe
 {
     (void)package;
     memset(answer, 0, sizeof *answer);
-    strcpy(answer->version, cann_version());
+    strcpy(answer->version, cann_version);
     for (int part = 0; part < 3; part++)
-        answer->parts[part][0] = answer->version[2 * part];
+        answer->parts[part][0] = cann_version[2 * part];
     return ACL_OK;
 }
 
 EXPORT acl_error aclsysGetVersionStr(char *package, char *answer)
 {
     (void)package;
-    strcpy(answer, cann_version());
+    strcpy(answer, cann_version);
     return ACL_OK;
 }
 
