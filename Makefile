@@ -19,7 +19,7 @@ help:
 	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos in all forms and core ATen in graphs on the host NPU"
 	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
 	@echo "make versions  run with other releases of torch_npu, each in a new environment; RELEASES=\"2.10.0.post4 ...\" selects"
-	@echo "make wheel     build the wheel into dist/"
+	@echo "make wheel     build the wheel into dist/; ARCH=aarch64 builds that one, with aarch64-linux-gnu-gcc"
 	@echo "make setup     only create $(VENV)"
 
 setup: $(READY)
@@ -103,8 +103,13 @@ FOLDER ?= build/versions
 versions: $(READY)
 	$(BIN)/python -m compat.versions $(RELEASES) --folder $(FOLDER)
 
+# With Debian's cross compiler, for another machine: packages gcc-aarch64-linux-gnu and libc6-dev-arm64-cross.
+ARCH ?= $(shell uname -m)
+ifneq ($(ARCH),$(shell uname -m))
+wheel: export CC = $(ARCH)-linux-gnu-gcc
+endif
 wheel: $(READY)
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --no-deps --config-settings=--build-option=--plat-name=linux_$(ARCH) --wheel-dir dist .
 
 clean:
 	rm -rf build dist *.egg-info graph_quant/host/lib graph_quant/native/*.so $(VENV)

@@ -34,6 +34,8 @@ class BuildHostNpu(build_ext):
         target.mkdir(parents=True, exist_ok=True)
         names = (os.environ.get("CC", ""), "cc", "gcc", "clang")
         compiler = next((path for name in names if name and (path := shutil.which(name))), None)
+        if names[0] and not shutil.which(names[0]):
+            raise SystemExit(f"graph-quant: the C compiler that CC names, {names[0]}, was not found")
         if compiler is None:
             raise SystemExit(
                 "graph-quant: a C compiler is needed to build the host NPU, and none of cc, gcc, clang was found; "

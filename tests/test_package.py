@@ -68,11 +68,14 @@ def test_wheel_fits_every_python_and_glibc_2_28(wheel) -> None:
     assert len(libraries) > 5
     for name in libraries:
         with zipfile.ZipFile(wheel).open(name) as file:
-            required = ELFFile(file).get_section_by_name(".gnu.version_r")
-            needed = {version.name for _, versions in required.iter_versions() for version in versions}
-        glibc = [tuple(map(int, version[6:].split("."))) for version in needed if version.startswith("GLIBC_")]
-        assert glibc, name
-        assert max(glibc) <= (2, 28), (name, needed)
+            assert max(_glibc(ELFFile(file))) <= (2, 28), name
+
+
+def _glibc(library: ELFFile) -> list[tuple[int, ...]]:
+    """The versions of glibc that a library asks for."""
+    required = library.get_section_by_name(".gnu.version_r")
+    needed = {version.name for _, versions in required.iter_versions() for version in versions}
+    return [tuple(map(int, version[6:].split("."))) for version in needed if version.startswith("GLIBC_")]
 
 
 def test_wheel_installs_and_runs_without_a_compiler(wheel, tmp_path) -> None:
@@ -111,6 +114,30 @@ def test_build_without_compiler_names_the_requirement(tmp_path) -> None:
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode != 0
     assert "graph-quant: a C compiler is needed to build the host NPU" in done.stderr
+
+
+def test_libraries_build_for_aarch64(tmp_path) -> None:
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if compiler is None:
+        pytest.skip("needs aarch64-linux-gnu-gcc (Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)")
+    command = [sys.executable, "setup.py", "build", "--build-base", tmp_path]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "CC": compiler}, check=True, capture_output=True)
+    libraries = [*tmp_path.rglob("*.so")]
+    assert len(libraries) > 5
+    for library in libraries:
+        with library.open("rb") as file:
+            elf = ELFFile(file)
+            assert elf["e_machine"] == "EM_AARCH64"
+            if elf.get_section_by_name(".gnu.version_r"):
+                assert max(_glibc(elf)) <= (2, 28), library.name
+
+
+def test_a_compiler_that_is_not_there_is_named(tmp_path) -> None:
+    command = [sys.executable, "setup.py", "build", "--build-base", tmp_path]
+    environment = {**os.environ, "CC": "no-such-gcc"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "the C compiler that CC names, no-such-gcc, was not found" in done.stderr
 
 
 def test_clone_has_native_kernels() -> None:
