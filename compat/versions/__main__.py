@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from .checks import FEATURES, run_checks
-from .environment import Environment, Release, SetupError, build_wheel
+from .environment import Environment, Release, SetupError, build_wheels
 from .table import page, read, write
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,8 @@ RELEASES = (
 )
 _EPILOG = """\
 `torch==2.13.0` takes a CPU build where an index has one, `torch===2.13.0` only PyPI's CUDA build.
-An environment takes about 2 GB, and CUDA's libraries 4.5 GB for each CUDA version; environments are deleted at once.
+An environment takes about 2 GB, and CUDA's libraries 4.5 GB for each CUDA version. Environments are deleted at once,
+except with --keep.
 
 exit code: 0; 1 if a release fails; 2 for a usage error"""
 
@@ -46,17 +47,17 @@ def main() -> int:
     folder = Path(options.folder or tempfile.mkdtemp(prefix="versions-")).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "build", ignore_errors=True)
-    wheel = build_wheel(ROOT, folder / "build")
+    wheels = build_wheels(ROOT, folder / "build")
     outcomes = read()
     failed = False
     for release in chosen:
         work = folder / "work"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        environment = Environment(folder / "environment")
+        environment = Environment(_kept(folder, release, options.python), options.python)
         try:
             environment.install_release(release, folder / "shared")
-            changed = environment.install_package(wheel, ROOT / "examples" / "custom_operator")
+            changed = environment.install_package(*wheels)
             outcome = run_checks(environment, release, folder / "build" / "source", work, suite=not options.no_suite)
             outcome.changed = changed
         except SetupError as error:
@@ -64,13 +65,19 @@ def main() -> int:
             failed = True
             continue
         finally:
-            environment.remove()
+            if not options.keep:
+                environment.remove()
         failed = failed or not outcome.is_supported
-        outcomes = {**read(), release.name: outcome.as_dict()}
+        outcomes = {**read(), f"{release.name}, Python {outcome.python}": outcome.as_dict()}
         write(outcomes)
         print(json.dumps(outcome.as_dict(), indent=2) if not outcome.is_supported else f"{release.name}: supported")
     print(page(outcomes))
     return int(failed)
+
+
+def _kept(folder: Path, release: Release, interpreter: str) -> Path:
+    """The folder of an environment, which --keep keeps."""
+    return folder / "environments" / f"{release.folder}-{Path(interpreter).resolve().name}"
 
 
 def _options() -> argparse.Namespace:
@@ -79,6 +86,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("release", nargs="*", help="only these releases of torch_npu; default: all")
     parser.add_argument("--folder", help="keep the wheel and CUDA's libraries here; default: a temporary folder")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of the environments")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the environments, and take those that earlier runs kept"
+    )
     parser.add_argument(
         "--no-suite", action="store_true", help=f"only the {sum(map(len, FEATURES.values()))} scripts and the demo"
     )

@@ -43,6 +43,7 @@ class Outcome:
     python: str
     changed: dict[str, Any] = field(default_factory=dict)
     scripts: dict[str, str] = field(default_factory=dict)
+    example: str = ""
     demo: str = ""
     passed: int = 0
     skipped: list[str] = field(default_factory=list)
@@ -52,7 +53,7 @@ class Outcome:
     def is_supported(self) -> bool:
         """Whether everything that the release has works."""
         works = all(result == "passed" or result.startswith(_ABSENT) for result in self.scripts.values())
-        return works and self.demo == "equal" and not self.failed and not self.changed
+        return works and self.example == "runs" and self.demo == "equal" and not self.failed and not self.changed
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome for JSON."""
@@ -68,6 +69,8 @@ def run_checks(environment: Environment, release: Release, root: Path, folder: P
         for name in names:
             outcome.scripts[name] = run_script(environment, name, folder)
             print(f"{release.name}: {name}: {outcome.scripts[name]}", flush=True)
+    outcome.example = run_example(environment, outcome, root, folder)
+    print(f"{release.name}: the README's example: {outcome.example}", flush=True)
     outcome.demo = run_demo(environment, root, folder)
     print(f"{release.name}: demo: {outcome.demo}", flush=True)
     if suite:
@@ -79,10 +82,25 @@ def run_checks(environment: Environment, release: Release, root: Path, folder: P
 def run_script(environment: Environment, name: str, folder: Path) -> str:
     """Return "passed", "absent: NAME" or the last line of the error."""
     ranks = ["--ranks", "2"] if name in FEATURES["ranks"] else []
-    done = _run([environment.python, "-m", "graph_quant", "run", *ranks, SCRIPTS / f"{name}.py"], folder)
+    done = _run([environment.command, "run", *ranks, SCRIPTS / f"{name}.py"], folder)
     absent = [line for line in done.stdout.splitlines() if line.startswith(_ABSENT)]
     if done.returncode == 0:
         return absent[0] if absent else "passed"
+    return _last_error(done)
+
+
+def run_example(environment: Environment, outcome: Outcome, root: Path, folder: Path) -> str:
+    """Run the README's example; return "runs" or the last line of the error."""
+    code = re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S)[0]
+    if outcome.scripts["npugraph_ex"].startswith(_ABSENT):
+        code = code.replace('backend="npugraph_ex"', 'backend="npu"')  # as the example says
+    script = folder / "quantise.py"
+    script.write_text(code, encoding="utf-8")
+    done = _run([environment.command, "run", script], folder)
+    return "runs" if done.returncode == 0 and "dtype=torch.int32" in done.stdout else _last_error(done)
+
+
+def _last_error(done: subprocess.CompletedProcess[str]) -> str:
     errors = [line for line in done.stderr.splitlines() if re.search(r"\w*(Error|Refusal)\b", line)]
     return f"failed: {(errors or [f'exit code {done.returncode}'])[-1][:200]}"
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -18,7 +17,7 @@ _TEST_PACKAGES = ("expecttest", "hypothesis", "pytest", "scipy", "setuptools")
 
 
 class SetupError(Exception):
-    """An environment that cannot be created; the message is pip's last line."""
+    """An environment that cannot be created; the message is pip's first error."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,36 @@ class Release:
         """The name in the table."""
         return f"{self.torch_npu} with {self.torch}"
 
+    @property
+    def folder(self) -> str:
+        """The name of its environment's folder."""
+        return f"{self.torch_npu}-{self.torch.replace('=', '-')}"
+
 
 class Environment:
-    """A new environment in a folder, which ``remove`` deletes."""
+    """An environment in a folder, which ``remove`` deletes.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Where it is; created unless it is complete already.
+        interpreter: The Python that it is created with.
+    """
+
+    def __init__(self, folder: Path, interpreter: str = sys.executable) -> None:
         self.folder = folder
-        venv.create(folder, with_pip=True, clear=True)
+        self._complete = folder / "complete"
+        if not self._complete.exists():
+            subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
         (self.site,) = (folder / "lib").glob("python*/site-packages")
 
     @property
     def python(self) -> Path:
         """The interpreter."""
         return self.folder / "bin" / "python"
+
+    @property
+    def command(self) -> Path:
+        """The package's command line."""
+        return self.folder / "bin" / "graph-quant"
 
     def install(self, *requirements: str | Path) -> None:
         """Install with pip.
@@ -56,10 +72,14 @@ class Environment:
         command = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            raise SetupError(done.stderr.strip().splitlines()[-1])
+            lines = done.stderr.strip().splitlines()
+            errors = [line.strip() for line in lines if line.strip().lower().startswith("error: ")]
+            raise SetupError((errors or lines)[0])
 
     def install_release(self, release: Release, shared: Path) -> None:
         """Install torch and torch_npu; CUDA's libraries go into ``shared``, once for each CUDA version."""
+        if self._complete.exists():
+            return
         self.install("--no-deps", release.torch)
         needed = self._requirements("torch")
         cuda = [line for line in needed if line.startswith(_CUDA_PACKAGES)]
@@ -68,16 +88,21 @@ class Environment:
         self.install(*(line for line in needed if line not in cuda), "numpy", "pyyaml")
         # Some releases of torch_npu require a torch build that PyPI does not have.
         self.install("--no-deps", f"torch_npu=={release.torch_npu}")
+        self._complete.touch()
 
-    def install_package(self, wheel: Path, *folders: Path) -> dict[str, tuple[str, str]]:
+    def install_package(self, wheel: Path, *plugins: Path) -> dict[str, tuple[str, str]]:
         """Install the package as a user does, with pip; return the versions that it changed: before and after."""
+        self._uninstall("graph-quant")
         before = self.versions()
         self.install(wheel)
         after = self.versions()
         self.install(*_TEST_PACKAGES)
-        for folder in folders:
-            self.install("--no-deps", "--no-build-isolation", folder)
+        self.install("--no-deps", *plugins)
         return {name: (before[name], after.get(name, "")) for name in before if after.get(name) != before[name]}
+
+    def _uninstall(self, name: str) -> None:
+        command = [self.python, "-m", "pip", "uninstall", "--quiet", "--yes", name]
+        subprocess.run(command, check=True, capture_output=True)
 
     def versions(self) -> dict[str, str]:
         """The versions of the installed packages."""
@@ -106,8 +131,8 @@ class Environment:
                 target.symlink_to(path)
 
 
-def build_wheel(source: Path, folder: Path) -> Path:
-    """Build the package's wheel from the files of a clone."""
+def build_wheels(source: Path, folder: Path) -> tuple[Path, Path]:
+    """Build the wheels of the package and of the example of a plug-in from the files of a clone."""
     copy = folder / "source"
     files = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -121,7 +146,6 @@ def build_wheel(source: Path, folder: Path) -> Path:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / name, copy / name)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    command = [*build, "--wheel-dir", folder, copy]
+    command = [*build, "--wheel-dir", folder, copy, copy / "examples" / "custom_operator"]
     subprocess.run(command, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
-    (wheel,) = folder.glob("graph_quant-*.whl")
-    return wheel
+    return next(folder.glob("graph_quant-*.whl")), next(folder.glob("custom_operator-*.whl"))
