@@ -5,12 +5,16 @@ Each function stands for one name that moved, and looks for what is there; no ot
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+_WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
 def inline_when_called(trace_rules: dict[str, Any], folder: str) -> None:
@@ -31,6 +35,35 @@ def inline_when_called(trace_rules: dict[str, Any], folder: str) -> None:
 def premul_factor(operation: Any) -> Any:
     """The factor of a ``ReduceOp.PREMUL_SUM``, which before torch 2.11 only its pickled state shows."""
     return operation.factor if hasattr(operation, "factor") else operation.__getstate__()[1]
+
+
+def reduction(operation: Any) -> int:
+    """The number of the ``ReduceOp`` that a c10d operator is called with."""
+    if "op" in operation._method_names():
+        return int(operation.op())
+    # Before torch 2.10 only C++ can ask.
+    default = _reduce_op(torch.classes.c10d.ReduceOp())
+    found = _reduce_op(operation)
+    if found[0] != default[0] or default[1] != 0:  # another class: this release has another layout
+        raise RuntimeError(f"the reduction of a collective cannot be read with torch {torch.__version__}")
+    return found[1]
+
+
+def _reduce_op(operation: Any) -> tuple[int, int]:
+    """The address of the class's functions, and the number, of a ``c10d::ReduceOp`` in a script object."""
+
+    def word(address: int) -> int:
+        return ctypes.c_uint64.from_address(address).value
+
+    script_object = word(word(id(operation) + 2 * _WORD))  # held by the Python object, after its header
+    slots = word(script_object + 10 * _WORD)  # after reference counts, compilation unit and type
+    reduce_op = word(slots)
+    return word(reduce_op), ctypes.c_uint8.from_address(reduce_op + 2 * _WORD).value
+
+
+def has_traced_streams() -> bool:
+    """Whether PyTorch traces streams and events itself, as it does since torch 2.10, and numbers them."""
+    return importlib.util.find_spec("torch._dynamo.graph_bytecode_inputs") is not None
 
 
 def optimization_hint(size: int | torch.SymInt, fallback: int) -> int:

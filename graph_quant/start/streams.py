@@ -12,17 +12,23 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from ..releases.alternatives import has_traced_streams
+
 Pass = Callable[[GraphModule], GraphModule]
 
 
 def patch_npugraph_ex(module: ModuleType) -> None:
     """Prepare graphs for the pass of npugraph_ex."""
+    if not has_traced_streams():
+        return
     vars(module)["_is_event"] = _is_event
     vars(module)["replace_stream_event_pass"] = _prepared(module.replace_stream_event_pass, torch)
 
 
 def patch_torchair(module: ModuleType) -> None:
     """Let torchair use the pass of npugraph_ex, with its own operators and events."""
+    if not has_traced_streams():
+        return
     device: Any = torch.npu  # type: ignore[attr-defined]
     if not hasattr(device, "fake_record_stream"):  # torch_npu 2.10 has one of its own
         device.fake_record_stream = _fake_record_stream

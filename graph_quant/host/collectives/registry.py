@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
 from ...reference.collective.process_group import set_group_resolver
+from ...releases.alternatives import reduction
 from . import all_to_all, gather_scatter, premul_sum, reductions
 from .backend import HostHccl
 from .groups import group_finder
@@ -120,7 +121,7 @@ def _box(work: Work) -> Any:
 
 
 def _perform_reduce(hccl: HostHccl, tensors: list[Tensor], op: Any, async_op: bool, timeout: int) -> Work:
-    return hccl.perform(reductions.reduce(hccl, tensors, op.op()), tensors, not async_op, timeout)
+    return hccl.perform(reductions.reduce(hccl, tensors, reduction(op)), tensors, not async_op, timeout)
 
 
 def _all_reduce(tensors: list[Tensor], group: Any, op: Any, _: object, async_op: bool = True, timeout: int = -1) -> Any:
@@ -136,7 +137,9 @@ def _reduce(
     tensors: list[Tensor], group: Any, op: Any, root: int, _: int, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    return _box(hccl.perform(reductions.reduce(hccl, tensors, op.op(), "reduce", root), tensors, not async_op, timeout))
+    return _box(
+        hccl.perform(reductions.reduce(hccl, tensors, reduction(op), "reduce", root), tensors, not async_op, timeout)
+    )
 
 
 def _broadcast(tensors: list[Tensor], group: Any, root: int, _: int, async_op: bool = True, timeout: int = -1) -> Any:
@@ -168,7 +171,7 @@ def _reduce_scatter(
     hccl, sizes = _hccl(group), [source.numel() for source in inputs[0]]
     whole = torch.cat([source.reshape(-1) for source in inputs[0]])
     splits = sizes if len(set(sizes)) > 1 else []
-    collective = reductions.reduce_scatter(hccl, outputs, [whole], op.op(), "reduce_scatter", splits)
+    collective = reductions.reduce_scatter(hccl, outputs, [whole], reduction(op), "reduce_scatter", splits)
     return outputs, _box(hccl.perform(collective, outputs, not async_op, timeout))
 
 
@@ -176,7 +179,7 @@ def _reduce_scatter_base(
     output: Tensor, source: Tensor, group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    collective = reductions.reduce_scatter(hccl, [output], [source], op.op(), "reduce_scatter_tensor")
+    collective = reductions.reduce_scatter(hccl, [output], [source], reduction(op), "reduce_scatter_tensor")
     return output, _box(hccl.perform(collective, [output], not async_op, timeout))
 
 
@@ -184,7 +187,7 @@ def _reduce_scatter_many(
     outputs: list[Tensor], inputs: list[Tensor], group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    collective = reductions.reduce_scatter(hccl, outputs, inputs, op.op(), "reduce_scatter_tensor")
+    collective = reductions.reduce_scatter(hccl, outputs, inputs, reduction(op), "reduce_scatter_tensor")
     return _box(hccl.perform(collective, outputs, not async_op, timeout))
 
 
