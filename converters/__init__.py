@@ -27,12 +27,14 @@ def register() -> None:
     from graph_quant.converters.lowering import CONVERTERS, converter, lowered, or_upstream
     from graph_quant.discovery import import_modules, indexed_modules, load_plugins
     from graph_quant.dispatcher import is_defined, overload
+    from graph_quant.releases.ge_functions import complete_ge_functions
     from torchair import npu_fx_compiler
-    from torchair._ge_concrete_graph import fx2ge_converter
+    from torchair._ge_concrete_graph import fx2ge_converter, ge_apis
 
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
+    complete_ge_functions(vars(ge_apis))
     # sync_batch_norm registers meta functions alone, which the index does not list.
     unindexed = f"{__name__}.aten.sync_batch_norm"
     import_modules(sorted({unindexed, *indexed_modules("CONVERTERS"), *indexed_modules("DECOMPOSITIONS")}))
