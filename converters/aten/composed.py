@@ -37,14 +37,6 @@ def native_dropout_backward(grad: torch.Tensor, mask: torch.Tensor, scale: float
     return grad * mask * scale
 
 
-@decomposes(aten.index_add.default)
-def index_add(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: Any = 1) -> Any:
-    """Scalars are computed as tensors of one element."""
-    if x.dim():
-        return NotImplemented
-    return aten.index_add.default(x.reshape(1), dim, index.reshape(-1), source.reshape(-1), alpha=alpha).reshape(())
-
-
 @decomposes(aten.embedding_dense_backward.default)
 def embedding_dense_backward(
     grad: torch.Tensor, indices: torch.Tensor, num_weights: Any, padding_idx: Any, scale_grad_by_freq: bool
@@ -192,3 +184,10 @@ _replace_loss()
 def scatter_with_reduce(x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, *, reduce: str) -> Any:
     """scatter_reduce, which replaces this deprecated overload."""
     return aten.scatter_reduce.two(x, dim, index, src, "prod" if reduce == "multiply" else "sum")
+
+
+@decomposes(aten.scatter.value_reduce)
+def scatter_number_with_reduce(x: torch.Tensor, dim: int, index: torch.Tensor, value: Any, *, reduce: str) -> Any:
+    """The same of a tensor that holds the number."""
+    src = torch.full(index.shape, value, dtype=x.dtype, device=x.device)
+    return aten.scatter.reduce(x, dim, index, src, reduce=reduce)

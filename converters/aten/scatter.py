@@ -32,11 +32,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor, meta_outputs: A
 
 
 def _elements(x: Tensor, dim: int, index: Tensor, src: Tensor, reduction: str = "none") -> Tensor:
-    updates = _matching(src, index)
-    if x.rank:
-        return ge.ScatterElements(x, index, updates, axis=dim % x.rank, reduction=reduction)
-    one = (ge.Reshape(tensor, [-1]) for tensor in (x, index, updates))
-    return ge.Reshape(ge.ScatterElements(*one, axis=0, reduction=reduction), [])
+    return ge.ScatterElements(x, index, _matching(src, index), axis=dim % x.rank, reduction=reduction)
 
 
 def _matching(src: Tensor, index: Tensor) -> Tensor:
@@ -58,9 +54,6 @@ def scatter_reduce(
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Tensor:
     """ScatterElements or TensorScatterMax/Min; without include_self the targets are first set to the identity."""
-    if not x.rank:
-        one = [ge.Reshape(tensor, [1]) for tensor in (x, index, src)]
-        return ge.Reshape(_reduced(one[0], 0, one[1], one[2], reduce, include_self, x.dtype), [])
     return _reduced(x, dim % x.rank, index, _matching(src, index), reduce, include_self, x.dtype)
 
 

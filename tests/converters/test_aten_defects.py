@@ -18,6 +18,7 @@ Calls = dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]
 X = torch.tensor([[-2.0, -0.5, 0.25], [1.5, 3.0, -1.0]])
 COUNTS = torch.tensor([[1, 2, 3], [LARGE - 1, LARGE, 2]])
 MANY = torch.linspace(-3, 3, 97).half()
+SCALAR, ZERO = torch.tensor(3.0), torch.tensor(0)
 IMAGE = torch.arange(1.0, 37.0).reshape(1, 1, 6, 6)
 
 CASES: Calls = {
@@ -43,6 +44,23 @@ CASES: Calls = {
     "a quotient by a number, rounded down": (lambda x: torch.div(x, 0.1, rounding_mode="floor"), (MANY,)),
     "a transposed product, transposed back": (lambda x: (x.t() * 2).t().contiguous().view(-1), (X,)),
     "truth of bytes": (lambda x: torch.any(x), (torch.tensor([0, 3], dtype=torch.uint8),)),
+    "a number scattered into a scalar": (lambda x, i: torch.scatter(x, 0, i, 2.0), (SCALAR, ZERO)),
+    "a number added to a scalar": (lambda x, i: torch.scatter(x, -1, i, 2.0, reduce="add"), (SCALAR, ZERO)),
+    "a number multiplied where indices are": (
+        lambda x, i: torch.scatter(x, 0, i.reshape(1), 0.1, reduce="multiply"),
+        (MANY, ZERO),
+    ),
+    "the mean of a scalar and another": (lambda x, i: torch.scatter_reduce(x, 0, i, x * 2, "mean"), (SCALAR, ZERO)),
+    "the least of one": (
+        lambda x, i: torch.scatter_reduce(x, 0, i.reshape(1), x * 2, "amin", include_self=False),
+        (SCALAR, ZERO),
+    ),
+    "a scalar added into a scalar": (lambda x, i: torch.scatter_add(x, 0, i, x), (SCALAR, ZERO)),
+    "a scalar sorted": (lambda x: torch.stack(torch.msort(x).sort(0)), (SCALAR,)),
+    "elements by a scalar": (lambda x, i: torch.take(x, i - 1), (X, ZERO)),
+    "logsumexp of a scalar": (lambda x: torch.logsumexp(x, 0, keepdim=True), (SCALAR.half(),)),
+    "logsumexp of nothing": (lambda x: torch.logsumexp(x[:, :0], (0, -1), keepdim=True), (X,)),
+    "logsumexp of no integers": (lambda n: torch.logsumexp(n[:, :0], 1), (COUNTS,)),
     "bounds that are one": (lambda x: functional.hardtanh(x, 0.0, 0.0), (torch.tensor([1.0, float("nan")]),)),
 }
 FACTOR = 0.7978845608028654
