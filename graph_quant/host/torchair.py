@@ -67,14 +67,16 @@ def update_on_graph_device(captured: ModuleType) -> None:
     replay.forward = on_its_device
 
 
-def rebind_mutated_inputs(captured: ModuleType) -> None:
-    """Rebind the inputs that a graph writes to: TorchAir compares addresses, which a new tensor may reuse."""
+def rebind_inputs(captured: ModuleType) -> None:
+    """Rebind weights and inputs that a graph writes: TorchAir compares addresses, which a new tensor may reuse."""
     graph = captured.AclGraph
     process = graph.process_input
 
     def process_input(self: Any, graph_key: str, *args: Any) -> None:
-        for position in self._graphs_meta[graph_key].captured_mutated_inputs:
-            capture.rebind_address(args[position])
+        meta = self._graphs_meta[graph_key]
+        for position, address in {**meta.captured_mutated_inputs, **meta.captured_parameter}.items():
+            if args[position].data_ptr() == address:
+                capture.rebind_address(args[position])
         process(self, graph_key, *args)
 
     graph.process_input = process_input

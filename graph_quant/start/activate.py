@@ -202,7 +202,7 @@ def _patch_capture(compiler: str) -> None:
         from ..host import torchair
 
         torchair.update_on_graph_device(module)
-        torchair.rebind_mutated_inputs(module)
+        torchair.rebind_inputs(module)
 
 
 def _patch_configuration() -> None:

@@ -111,6 +111,21 @@ def test_mutated_input_can_be_a_new_tensor_at_the_same_address(backend: str) -> 
     assert len(addresses) < 4, "the allocator gives freed memory again"
 
 
+@pytest.mark.parametrize("backend", list(BACKENDS))
+@torch.no_grad
+def test_weight_can_be_a_new_tensor_at_an_earlier_address(backend: str) -> None:
+    torch._dynamo.reset()
+    layer = torch.nn.Linear(8, 8).npu()
+    compiled = torch.compile(layer, backend=BACKENDS[backend]())
+    x = torch.randn(4, 8).npu()
+    addresses = []
+    for _ in range(3):
+        assert torch.equal(compiled(x), layer(x))
+        addresses.append(layer.weight.data_ptr())
+        layer.weight.data = torch.randn(8, 8).npu()
+    assert addresses[0] == addresses[2]
+
+
 @pytest.mark.filterwarnings("ignore:Because acl graph fixes")
 def test_each_gear_is_captured_and_other_sizes_are_refused() -> None:
     torch._dynamo.reset()
