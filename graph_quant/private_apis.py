@@ -187,6 +187,17 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch.fx.experimental.symbolic_shapes.uninteresting_files",
     ),
     *_private_apis(
+        "steps of optimizers are not compiled",
+        "torch._dynamo.variables.optimizer.OptimizerVariable._set_capturable",
+        "torch._dynamo.variables.functions _dynamo_marked_constant",
+        "torch.utils._foreach_utils._get_foreach_kernels_supported_devices",
+    ),
+    *_private_apis(
+        "checkpointed regions with random operators are not compiled",
+        "torch._functorch.partitioners.must_recompute",
+        "torchair.npu_fx_compiler.default_partition",
+    ),
+    *_private_apis(
         "errors in graphs do not name their node",
         "torch.fx.graph_module.GraphModule _lineno_map",
         "torch.fx.graph_module.GraphModule _prologue_start",

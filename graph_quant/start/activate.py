@@ -40,6 +40,7 @@ def activate() -> None:
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
+    _actions.after("torch._dynamo.variables.optimizer", _patch_optimizers)
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _after_torch_npu)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
@@ -182,10 +183,11 @@ def _refuse_static_kernels(compiler: str) -> None:
 
 
 def _extend_compiler(compiler: str) -> None:
-    from .compiler_patches import fuse_first
+    from .compiler_patches import fuse_first, save_random_results
 
     module = sys.modules[f"{compiler}.npu_fx_compiler"]
     fuse_first(module)
+    save_random_results(module)
     if choose() is HOST:
         from ..host import torchair
 
@@ -246,6 +248,13 @@ def _skip_in_dynamo() -> None:
         # Launches are no part of a graph; not by `add`, which would import Triton.
         rules["SKIP_DIRS"].extend(f"{folder}/runtime/" for folder in triton.submodule_search_locations or ())
         rules["_recompile_re"]()
+
+
+def _patch_optimizers() -> None:
+    from .optimizers import make_capturable, trace_supported_devices
+
+    make_capturable(sys.modules["torch._dynamo.variables.optimizer"])
+    trace_supported_devices()
 
 
 def _load_torchair_first() -> None:

@@ -1,12 +1,16 @@
 """Patches for defects of TorchAir's two compilers, npugraph_ex and torchair."""
 
 import inspect
+import operator
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
+from torch._functorch.partitioners import must_recompute
+from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import chip, fusions
 from ..ge import module_path
@@ -71,6 +75,26 @@ def fuse_first(module: ModuleType) -> None:
         return optimize(graph_module, *args, **kwargs)
 
     vars(module)["_optimize_fx"] = _optimize_fx
+
+
+def save_random_results(module: ModuleType) -> None:
+    """Keep what checkpointed regions draw for the backward graph, as neither compiler can draw it a second time.
+
+    PyTorch gives both graphs a generator as their last input for that. It has no converter, and the compilers count
+    inputs from the end to mark those that are parameters.
+    """
+    partition = module.default_partition
+
+    def default_partition(joint_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        for node in joint_module.graph.nodes:
+            is_random = isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+            if is_random and must_recompute(node):
+                results = [user for user in node.users if user.target is operator.getitem]
+                for result in (node, *results):
+                    result.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        return partition(joint_module, *args, **kwargs)
+
+    vars(module)["default_partition"] = default_partition
 
 
 def keep_overlapping_operands(module: ModuleType) -> None:
