@@ -105,6 +105,7 @@ def test_pages(command, tmp_path):
 
 GE = DATA / "small_ge_proto.txt"
 READABLE = DATA / "small_ge_readable.txt"
+INPUT_LAYOUT = 'dim: -1\n    }\n    layout: "ND"\n    device_type: "CPU"\n  }\n  output_desc'  # of the desc of an input
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,13 @@ READABLE = DATA / "small_ge_readable.txt"
         pytest.param(INT4, "_output_dtypes", None, "~ the graph", id="dtypes of the results"),
         pytest.param(INT4, "_input_placements", None, "~ the graph", id="where inputs are"),
         pytest.param(INT4, "dim: -1", "dim: 16", "desc sizes: [[-1, -1]] -> [[16, 16]]", id="sizes of an input"),
+        pytest.param(
+            INT4,
+            INPUT_LAYOUT,
+            INPUT_LAYOUT.replace("ND", "NCHW"),
+            "format input 0: ND -> NCHW",
+            id="layout of an input",
+        ),
     ],
 )
 def test_single_changes_are_found(command, tmp_path, path, before, after, expected):

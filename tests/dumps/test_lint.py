@@ -45,6 +45,7 @@ FIRES = {
         "x is float32, scale is float16",
     ),
     "unreachable": (BLOCK, "Pack_2", "Pack whose result nothing needs"),
+    "impossible-size": (INT4.replace("dim: -1", "dim: -5", 1), "arg2_1", "has the sizes [-5, "),
     "static-shape": (BLOCK, "Reshape_4", "works only where s27 is 8"),
     "refused-call": (INT4.replace("[s75, s27]", "[s75, 24]").replace("[s77, s27]", "[s77, 32]"), "GroupQuant", "24"),
 }
@@ -117,7 +118,7 @@ def test_folders(command, tmp_path):
 def test_an_unknown_rule_is_refused(command):
     code, _, error = command("lint", DATA / "upstream_group_quant_int4.txt", "--ignore", "nonsense")
     assert code == 2
-    assert "there is no lint rule nonsense; the rules are cut-off, float-desc, int4-width" in error
+    assert "there is no lint rule nonsense; the rules are cut-off, float-desc, impossible-size" in error
 
 
 def test_rules_are_listed(command):

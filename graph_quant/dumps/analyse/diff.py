@@ -353,6 +353,11 @@ def _compare_descs(result: Difference, node: Node, other: Node) -> Iterator[Chan
     )
     if before != after:
         yield Change("desc", "disagrees", before or "no", after or "no")
+    # GE replaces dtypes and sizes of inputs by those of the nodes that compute them.
+    layouts = [[desc.layout or "ND" for desc in owner.proto.input_desc] for owner in (node, other)]
+    for index, (one, two) in enumerate(zip(*layouts, strict=False)):
+        if one != two:
+            yield Change("format", f"input {index}", printable(one, 40), printable(two, 40))
     if node.type in INPUT_TYPES:
         sizes = [[list(desc.shape.dim) for desc in owner.proto.output_desc] for owner in (node, other)]
         if sizes[0] != sizes[1]:

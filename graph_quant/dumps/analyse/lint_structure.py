@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..dump import Dump
 
 _PACKING_NODES = 3
+_UNKNOWN_SIZE, _UNKNOWN_RANK = -1, -2
 _NEUTRAL = {"Mul": 1, "RealDiv": 1, "Div": 1, "Add": 0, "Sub": 0}
 
 
@@ -132,6 +133,23 @@ def find_unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
     for node in dump.order:
         if node.name not in needed and node.type not in INPUT_TYPES and not dump.consumers[node.name]:
             yield node.name, f"{node.type} whose result nothing needs"
+
+
+@lint_rule(
+    "impossible-size",
+    Severity.ERROR,
+    why="a size is at least 0; -1 states that it is not known, and -2 alone that the rank is not",
+    fix="correct the desc: a dump that is edited or generated must state sizes as GE does",
+    all_formats=True,
+)
+def find_impossible_sizes(dump: Dump) -> Iterator[tuple[str, str]]:
+    """Sizes that no tensor has, in descs of inputs or outputs."""
+    for node in dump.order:
+        for side, descs in (("input", node.proto.input_desc), ("output", node.proto.output_desc)):
+            for index, desc in enumerate(descs):
+                sizes = list(desc.shape.dim)
+                if sizes != [_UNKNOWN_RANK] and any(size < _UNKNOWN_SIZE for size in sizes):
+                    yield node.name, f"{desc.name or f'{side} {index}'} has the sizes {sizes}"
 
 
 @lint_rule(
