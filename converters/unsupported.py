@@ -19,6 +19,8 @@ aten = torch.ops.aten
 # Messages of TorchAir's stubs, and of its converter generator for custom operators.
 _STUB = re.compile(r"(?:torch\.ops\.)?(?P<name>\w+\.[\w.]+) (?:\w+ )*(?:ge_)?converter is not implemented")
 _UNKNOWN = re.compile(r"auto-generated converter for (?P<name>.+?) to AscendIR")
+# Its messages about layouts other than contiguous ones.
+_LAYOUT = re.compile(r"torch\.ops\.(?P<name>aten\.[\w.]+) .*memory_format = torch\.(?P<layout>channels_last\w*)")
 _FUNCTION = re.compile(r"<built-in function (\w+)>")
 _ADVICE = (
     "no GE node is known for it; compute it outside of the compiled function, or trace something in its place "
@@ -55,6 +57,11 @@ def check_results(gm: GraphModule) -> None:
 
 def refusal(error: BaseException) -> NotImplementedError | None:
     """The error to raise in place of a TorchAir error about a missing converter; None for other errors."""
+    if layout := _LAYOUT.search(str(error)):
+        return NotImplementedError(
+            f"{layout['name']} with memory_format=torch.{layout['layout']} is not lowered, as tensors of a GE graph "
+            "have no strides: leave it out, or change the layout outside of the compiled function"
+        )
     match = _STUB.search(str(error)) or _UNKNOWN.search(str(error))
     return None if match is None else NotImplementedError(_refusal_message(match["name"]))
 

@@ -8,6 +8,7 @@ import torch
 from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts
 from graph_quant.reference.composed import GRAPH_ONLY, PARTIAL, ROUNDING, solve_triangular
+from graph_quant.reference.half_precision import upcast_half
 from torch._decomp import decomposition_table
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
@@ -191,3 +192,37 @@ def scatter_number_with_reduce(x: torch.Tensor, dim: int, index: torch.Tensor, v
     """The same of a tensor that holds the number."""
     src = torch.full(index.shape, value, dtype=x.dtype, device=x.device)
     return aten.scatter.reduce(x, dim, index, src, reduce=reduce)
+
+
+@decomposes(aten._prelu_kernel_backward.default)
+def prelu_backward(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> Any:
+    """Gradients of all elements; PReluGrad sums those of a weight, which autograd does itself."""
+    return torch.where(x > 0, grad, weight * grad), torch.where(x > 0, 0, x * grad)
+
+
+@decomposes(aten._weight_norm_interface.default)
+def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> Any:
+    """Rows of the direction's norm times the magnitude, rounded once. The norms are float32 in half precision."""
+    wide = upcast_half(v)
+    norms = torch.linalg.vector_norm(wide, 2, _other_dims(v, dim), keepdim=True)
+    return (wide * (upcast_half(g) / norms)).to(v.dtype), norms
+
+
+@decomposes(aten._weight_norm_interface_backward.default)
+def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int) -> Any:
+    """The gradients of direction and magnitude, in ATen's order of the operations."""
+    wide, direction = upcast_half(grad), upcast_half(v)
+    grad_g = (wide * direction).sum(_other_dims(v, dim), keepdim=True) / norms
+    scale = upcast_half(g) / norms
+    grad_v = torch.addcmul(scale * wide, -(scale * grad_g / norms), direction)
+    return grad_v.to(v.dtype), grad_g.to(g.dtype)
+
+
+def _other_dims(x: torch.Tensor, dim: int) -> list[int]:
+    return [axis for axis in range(x.dim()) if axis != dim % x.dim()]
+
+
+@decomposes("prims::scalar_tensor")
+def scalar_tensor(value: Any, *, dtype: torch.dtype | None = None, device: Any = None) -> Any:
+    """aten.scalar_tensor, into which PyTorch's decompositions of operators with numbers trace it."""
+    return aten.scalar_tensor.default(value, dtype=dtype, device=device)

@@ -76,6 +76,36 @@ def _decompose_negative(overload: OpOverload) -> None:
         return by_index(x, padding) if any(guard_or_false(size < 0) for size in padding) else NotImplemented
 
 
+def _source_indices(size: Any, before: int, after: int, mode: str, device: torch.device) -> torch.Tensor:
+    """The index that each element of a padded dimension is a copy of."""
+    index = torch.arange(-before, size + after, device=device)
+    if mode == "reflect":
+        index = index.abs()
+        return torch.where(index < size, index, 2 * (size - 1) - index)
+    return index.clamp(0, size - 1)
+
+
+def _decompose_gradient(overload: OpOverload, mode: str, dims: int) -> None:
+    """Add each gradient to the element that was copied, in ATen's order of the sums."""
+
+    @decomposes(overload)
+    def gradient(grad_output: torch.Tensor, x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
+        batch = x.flatten(0, -dims - 1)
+        index = torch.arange(batch.size(0), device=x.device)
+        for axis in range(-dims, 0):
+            before, after = padding[-2 * (axis + 1) :][:2]
+            index = index.unsqueeze(-1) * x.size(axis) + _source_indices(x.size(axis), before, after, mode, x.device)
+        zeros = x.new_zeros(x.numel())
+        return zeros.index_put((index.reshape(-1),), grad_output.reshape(-1), accumulate=True).reshape(x.shape)
+
+
+for _overload, _mode, _dims in (
+    (aten.reflection_pad3d_backward.default, "reflect", 3),
+    (aten.replication_pad2d_backward.default, "edge", 2),
+    (aten.replication_pad3d_backward.default, "edge", 3),
+):
+    _decompose_gradient(_overload, _mode, _dims)
+
 for _mode, _packets in _MODES.items():
     for _packet in _packets:
         _register(_mode, _packet.default)

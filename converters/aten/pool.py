@@ -1,4 +1,4 @@
-"""Pooling: 3-d average pooling, which TorchAir lacks, and 2-d pooling, where its means and indices are wrong."""
+"""Pooling: what TorchAir lacks, and 2-d pooling, where its means and indices are wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair._ge_concrete_graph.utils import specific_op_input_layout, specific_op_output_layout
 from torchair.ge import attr
-from torchair.ge._ge_graph import DataType, Tensor
+from torchair.ge._ge_graph import DataType, ProtoDataType, Tensor
 
 aten = torch.ops.aten
 
@@ -53,10 +53,7 @@ def avg_pool3d(
 @converts(aten._adaptive_avg_pool3d.default)
 def adaptive_avg_pool3d(x: Tensor, output_size: Any, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
     """AdaptiveAvgPool3d, which TorchAir has no function for."""
-    if isinstance(output_size, Tensor):
-        raise NotImplementedError(
-            "aten._adaptive_avg_pool3d is lowered to sizes that are known when the graph is built: pass integers"
-        )
+    _check_known("_adaptive_avg_pool3d", output_size)
     batch = x if x.rank == 5 else ge.Unsqueeze(x, axes=[0])
     pooled: Tensor = ge_op(
         op_type="AdaptiveAvgPool3d",
@@ -66,6 +63,46 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Any, meta_outputs: Any = None) -
     )
     pooled.desc.dtype = x.desc.dtype
     return pooled if x.rank == 5 else ge.Squeeze(pooled, axis=[0])
+
+
+def _check_known(name: str, output_size: Any) -> None:
+    if isinstance(output_size, Tensor):
+        raise NotImplementedError(
+            f"aten.{name} is lowered to sizes that are known when the graph is built: pass integers"
+        )
+
+
+@converts(aten.adaptive_max_pool2d.default)
+def adaptive_max_pool2d(x: Tensor, output_size: Any, meta_outputs: Any = None) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    """AdaptiveMaxPool3d with depth 1: A2 and A3 have no kernel for images."""
+    _check_known("adaptive_max_pool2d", output_size)
+    batch = ge.Unsqueeze(x, axes=[2] if x.rank == 4 else [0, 2])
+    values, indices = _adaptive_maxima(batch, [1, *output_size])
+    axes = [2] if x.rank == 4 else [0, 2]
+    return ge.Squeeze(values, axis=axes), ge.Cast(ge.Squeeze(indices, axis=axes), dst_type=DataType.DT_INT64)
+
+
+@converts(aten.adaptive_max_pool3d.default)
+def adaptive_max_pool3d(x: Tensor, output_size: Any, meta_outputs: Any = None) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    """AdaptiveMaxPool3d, which TorchAir has no function for."""
+    _check_known("adaptive_max_pool3d", output_size)
+    results = _adaptive_maxima(x if x.rank == 5 else ge.Unsqueeze(x, axes=[0]), list(output_size))
+    values, indices = results if x.rank == 5 else (ge.Squeeze(result, axis=[0]) for result in results)
+    return values, ge.Cast(indices, dst_type=DataType.DT_INT64)
+
+
+def _adaptive_maxima(batch: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:
+    """The maxima of volumes, and where they are in INT32."""
+    values, indices = ge_op(
+        op_type="AdaptiveMaxPool3d",
+        inputs={"x": batch},
+        attrs={"output_size": attr.ListInt(output_size), "indices_dtype": attr.Int(3)},
+        outputs=["y", "indices"],
+    )
+    values.desc.dtype, indices.desc.dtype = batch.desc.dtype, ProtoDataType.DT_INT32
+    specific_op_input_layout(values, indices=0, layout="NCDHW")
+    specific_op_output_layout(values, indices=[0, 1], layout="NCDHW")
+    return values, indices
 
 
 @converts(aten.avg_pool2d.default)
@@ -133,6 +170,21 @@ def max_pool2d_backward(
     grad_output: torch.Tensor, x: torch.Tensor, *geometry: Any, indices: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Scatter-add the gradients to the positions of the maxima."""
-    positions = geometry[-1] if indices is None else indices
-    flat = torch.zeros_like(x).flatten(-2)
-    return flat.scatter_add(-1, positions.flatten(-2), grad_output.flatten(-2)).reshape(x.shape)
+    return _add_to_maxima(grad_output, x, geometry[-1] if indices is None else indices, 2)
+
+
+@decomposes(aten.adaptive_max_pool2d_backward.default)
+def adaptive_max_pool2d_backward(grad_output: torch.Tensor, x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """The same, of windows of several sizes."""
+    return _add_to_maxima(grad_output, x, indices, 2)
+
+
+@decomposes(aten.adaptive_max_pool3d_backward.default)
+def adaptive_max_pool3d_backward(grad_output: torch.Tensor, x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """The same of volumes."""
+    return _add_to_maxima(grad_output, x, indices, 3)
+
+
+def _add_to_maxima(grad_output: torch.Tensor, x: torch.Tensor, indices: torch.Tensor, dims: int) -> torch.Tensor:
+    flat = torch.zeros_like(x).flatten(-dims)
+    return flat.scatter_add(-1, indices.flatten(-dims), grad_output.flatten(-dims)).reshape(x.shape)

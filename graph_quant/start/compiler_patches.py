@@ -78,7 +78,7 @@ def fuse_first(module: ModuleType) -> None:
 
 
 def save_random_results(module: ModuleType) -> None:
-    """Keep what checkpointed regions draw for the backward graph, as neither compiler can draw it a second time.
+    """Keep the random samples of checkpointed regions for the backward graph, which neither compiler can repeat.
 
     PyTorch gives both graphs a generator as their last input for that. It has no converter, and the compilers count
     inputs from the end to mark those that are parameters.

@@ -45,6 +45,12 @@ def adaptive_avg_pool_volume(x: Tensor, *, output_size: Sequence[int], data_form
     return _restore_format(pooled, data_format)
 
 
+@kernel("AdaptiveMaxPool3d")
+def adaptive_max_pool_volume(x: Tensor, *, output_size: Sequence[int], indices_dtype: int = 3) -> tuple[Tensor, Tensor]:
+    values, indices = torch.ops.aten.adaptive_max_pool3d(x, list(output_size))
+    return values, indices.to(from_attr(indices_dtype))
+
+
 @kernel("AvgPool3D")
 def avg_pool_volume(
     x: Tensor,

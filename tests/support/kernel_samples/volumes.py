@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -33,18 +34,37 @@ def avg_pool_volume(chance: random.Random) -> Case:
     return Case([source], attributes, wanted)
 
 
+def _windows(x: torch.Tensor, wanted: list[int]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """The window of each cell of an adaptive pooling."""
+    spans = [
+        [slice(at * length // count, -(-(at + 1) * length // count)) for at in range(count)]
+        for length, count in zip(x.shape[2:], wanted, strict=True)
+    ]
+    for cell in np.ndindex(*wanted):
+        yield cell, tuple(spans[axis][at] for axis, at in enumerate(cell))
+
+
+@kernel_sample("AdaptiveMaxPool3d")
+def adaptive_max_pool_volume(chance: random.Random) -> Case:
+    x = _volume(chance)
+    wanted, wide = [chance.randint(1, 7) for _ in range(3)], chance.random() < 0.5
+    positions = torch.arange(x[0, 0].numel()).reshape(x.shape[2:]).expand(x.shape)
+    values, indices = torch.empty([*x.shape[:2], *wanted]), torch.empty([*x.shape[:2], *wanted], dtype=torch.int64)
+    for cell, window in _windows(x, wanted):
+        best = x[(..., *window)].flatten(2).argmax(2, keepdim=True)
+        for result, source in ((values, x), (indices, positions)):
+            result[(..., *cell)] = source[(..., *window)].flatten(2).gather(2, best).squeeze(2)
+    attributes = {"output_size": wanted, "indices_dtype": 9 if wide else 3}
+    return Case([x], attributes, (values, indices if wide else indices.int()))
+
+
 @kernel_sample("AdaptiveAvgPool3d")
 def adaptive_avg_pool_volume(chance: random.Random) -> Case:
     x, last = _volume(chance), chance.random() < 0.5
     wanted = [chance.randint(1, 7) for _ in range(3)]
-    spans = [
-        [(at * length // count, -(-(at + 1) * length // count)) for at in range(count)]
-        for length, count in zip(x.shape[2:], wanted, strict=True)
-    ]
     expected = torch.empty([*x.shape[:2], *wanted])
-    for cell in np.ndindex(*wanted):
-        depth, height, width = (slice(*spans[axis][at]) for axis, at in enumerate(cell))
-        expected[(..., *cell)] = x.double()[:, :, depth, height, width].mean((2, 3, 4)).float()
+    for cell, window in _windows(x, wanted):
+        expected[(..., *cell)] = x.double()[(..., *window)].mean((2, 3, 4)).float()
     source, result = (tensor.movedim(1, -1) if last else tensor for tensor in (x, expected))
     return Case([source], {"output_size": wanted, "data_format": "NDHWC" if last else "NCDHW"}, result, bound=2)
 
