@@ -11,7 +11,8 @@ blocks int8 m,k    int8 k,n, a transposed view    float32          float32 m,k/1
                                                   a transposed view
 ====== =========== ============================== ================ ================ ================ ===========
 
-The document has pertoken_scale (m,) for a4w4; the kernel takes (m, 1) alone. y_scale is for Ascend 950.
+The document has pertoken_scale (m,) for a4w4; the kernel takes (m, 1) alone. y_scale is for Ascend 950. No operand is in
+FRACTAL_NZ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, Destination
-from graph_quant.meta.rules import Rules, Size
+from graph_quant.meta.rules import ND, Rules, Size
 from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
 from torch import Tensor
 
@@ -77,8 +78,8 @@ def check_groups(
     rules.one_of("output_dtype", output.storage, [half.storage for half in halves], _with(scale))
     rules.rank("x1", x1, 2)
     rules.rank("x2", x2, 2)
-    rules.not_empty("x1", x1)
-    rules.not_empty("x2", x2)
+    rules.format("x1", x1, ND)
+    rules.format("x2", x2, ND, why=_with(scale))
     if pertoken_scale is None:
         rules.refuse("pertoken_scale must be given for int8 x1 and int4 x2, got None")
     rules.dtype("pertoken_scale", pertoken_scale, (torch.float32,))

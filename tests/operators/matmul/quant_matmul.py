@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.call_strategies import NEAR, SIZES, Draw, mostly, optional, tensor
 from support.call_table import Case, bad, good, packed
-from support.tensors import bf16, f16, f32, i8, i32, small32
+from support.tensors import bf16, f16, f32, i8, i32, nz, small32, stored
 
 BF16, INT32 = {"output_dtype": torch.bfloat16}, {"output_dtype": torch.int32}
 HALF = {"output_dtype": torch.float16}
@@ -19,11 +19,8 @@ GOOD = [
     good("quant_matmul", "int8 float scale", i8(4, 32), i8(32, 16), f32(1), offset=f32(16)),
     good("quant_matmul", "int8 batch", i8(3, 1, 32), i8(3, 32, 16), f32(16), bias=small32(3, 1, 16)),
     good("quant_matmul", "int8 broadcast", i8(2, 1, 4, 32), i8(3, 32, 16), packed(16), output_dtype=torch.int8),
-    good("quant_matmul", "batch of none", i8(0, 4, 32), i8(1, 32, 16), packed(16)),
-    good("quant_matmul", "weights of none", i8(1, 4, 32), i8(0, 32, 16), packed(16)),
     good("quant_matmul", "groups of nothing", i8(4, 32), i8(32, 16), packed(16), group_sizes=[0, 0, 0]),
     good("quant_matmul", "float16", i8(4, 32), i8(32, 16), packed(16), output_dtype=torch.float16),
-    good("quant_matmul", "a row of packed scales", i8(4, 32), i8(32, 16), packed(16, rows=1)),
     good("quant_matmul", "float16 float scale", i8(4, 32), i8(32, 16), f32(16), output_dtype=torch.float16),
     good("quant_matmul", "float16 int4", i32(4, 2), i32(16, 3), f32(24), output_dtype=torch.float16),
     good("quant_matmul", "int4 view", i32(4, 2), i32(24, 2).t(), packed(24), output_dtype=torch.float16),
@@ -50,6 +47,8 @@ GOOD = [
     ),
     good("quant_matmul", "a wide view", i8(1, 2), i8(65536, 2).t(), packed(1)),
     good("quant_matmul", "int32", i8(4, 32), i8(32, 16), f32(16), bias=small32(16), output_dtype=torch.int32),
+    good("quant_matmul", "FRACTAL_NZ", i8(4, 32), nz(i8(32, 16)), packed(16)),
+    good("quant_matmul", "int4 in FRACTAL_NZ", i32(4, 2), nz(i32(16, 3)), f32(24), output_dtype=torch.float16),
 ]
 WRONG = [
     bad("quant_matmul", "x1", "x1 of one dimension", i8(32), B, packed(16)),
@@ -76,8 +75,10 @@ WRONG = [
     bad("quant_matmul", "bias", "float bias with int32", A, B, f32(16), bias=f32(16), **INT32),
     bad("quant_matmul", "bias", "int4 3-D bias", i32(2, 4, 2), i32(16, 3), f32(24), bias=small32(2, 1, 24), **HALF),
     bad("quant_matmul", "scale", "float scale of two dimensions", A, B, f32(1, 16)),
-    bad("quant_matmul", "scale.size(0)", "two rows of scales", A, B, packed(16, rows=2)),
-    bad("quant_matmul", "scale.size(-1)", "a row of scales too short", A, B, packed(8, rows=1)),
+    bad("quant_matmul", "scale", "a row of packed scales", A, B, packed(16, rows=1)),
+    bad("quant_matmul", "x1.size(0)", "no batch", i8(0, 4, 32), i8(1, 32, 16), packed(16)),
+    bad("quant_matmul", "x1.size(0)", "no row", i8(0, 32), B, packed(16)),
+    bad("quant_matmul", "x2.size(0)", "no weight", i8(1, 4, 32), i8(0, 32, 16), packed(16)),
     bad("quant_matmul", "scale.size(0)", "scale too short", A, B, packed(8)),
     bad("quant_matmul", "scale", "float16 scale", A, B, f16(16), **HALF),
     bad("quant_matmul", "scale", "bfloat16 scale with int8", A, B, bf16(16)),
@@ -100,6 +101,23 @@ WRONG = [
     bad("quant_matmul", "x2", "x2 of another dtype", i32(4, 2), i8(16, 24), f32(24), **HALF),
     bad("quant_matmul", "group_sizes", "group_sizes", A, B, packed(16), group_sizes=[1, 128, 128]),
     bad("quant_matmul", "y_scale", "y_scale", A, B, packed(16), y_scale=packed(16)),
+]
+WRONG_FORMATS = [
+    bad("quant_matmul", "x1", "x1 in FRACTAL_NZ", nz(A), B, packed(16)),
+    bad("quant_matmul", "x2", "x2 in NC1HWC0", A, stored(B, 3), packed(16)),
+    bad("quant_matmul", "k must not be 1", "FRACTAL_NZ of one row", i8(4, 1), nz(i8(1, 16)), packed(16)),
+    bad("quant_matmul", "n must not be 1", "FRACTAL_NZ of one column", A, nz(i8(32, 1)), packed(1)),
+    bad("quant_matmul", "x2", "int4 in FRACTAL_NZ, packed scale", i32(4, 2), nz(i32(16, 3)), packed(24), **HALF),
+    bad(
+        "quant_matmul",
+        "x2",
+        "int4 in FRACTAL_NZ with tokens",
+        i32(4, 2),
+        nz(i32(16, 3)),
+        f32(24),
+        pertoken_scale=f32(4),
+        **HALF,
+    ),
 ]
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from support.call_strategies import Draw
 from support.call_table import Call, Case, Statement, bad, good, packed
 from support.numpy_rules import Floats, floats
-from support.tensors import bf16, f16, f32, i8, i32, small32
+from support.tensors import bf16, f16, f32, i8, i32, nz, small32
 
 OP = "quant_matmul"
 A4W4: dict[str, Any] = {
@@ -120,6 +120,11 @@ WRONG = [
     wrong("bias", "blocks without bias", BLOCKS, bias=None),
     wrong("bias", "blocks with bias bfloat16", BLOCKS, bias=bf16(256)),
     wrong("bias.size(0)", "bias of fewer columns", BLOCKS, bias=f32(128)),
+]
+WRONG_FORMATS = [
+    wrong("x1", "x1 in FRACTAL_NZ", A8W4, x1=nz(i8(3, 512))),
+    wrong("x2", "int4 beside int8 in FRACTAL_NZ", A8W4, x2=nz(i32(512, 2))),
+    wrong("x2", "blocks in FRACTAL_NZ", BLOCKS, x2=nz(i8(256, 512).t())),
 ]
 
 
