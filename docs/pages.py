@@ -1,4 +1,4 @@
-"""Writes the generated pages: docs/environment.md and docs/command-line.md (`make docs-pages`)."""
+"""Writes the generated pages: those of the environment, the command line and host checks (`make docs-pages`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from graph_quant import cli
+from graph_quant.meta import host_checks
 from graph_quant.settings import OTHER_VARIABLES, VARIABLES, Variable
 
 DOCS = Path(__file__).parent
@@ -123,7 +124,28 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-PAGES = {"environment.md": environment, "command-line.md": command_line}
+def checks() -> Iterator[str]:
+    """The lines of docs/host-checks.md."""
+    yield from ("# Host checks", "")
+    yield "Written by `make docs-pages` from `graph_quant/meta/host_checks.py`."
+    yield ""
+    text = (
+        "Before a kernel starts, its aclnn function and its tiling check a call on the host. Many of these checks are "
+        "in no document: storage formats, sizes that a format demands, products of sizes, tensors without elements. "
+        "Of the operators below, every condition for A2 and A3 was compared with the rules here, in the source "
+        "named; what a rule leaves out is named too. Other operators follow their documents and what is known of their "
+        "kernels."
+    )
+    yield from (*wrap(text, 120), "")
+    yield from ("| source | repository | commit |", "|---|---|---|")
+    yield from (f"| {name} | {repository} | `{commit}` |" for name, (repository, commit) in host_checks.SOURCES.items())
+    yield from ("", "| operator | read in | left out |", "|---|---|---|")
+    for operator, read in sorted(host_checks.READ.items()):
+        folders = ", ".join(f"`{folder}`" for folder in read.folders)
+        yield f"| `{operator}` | {read.source}: {folders} | {read.left} |"
+
+
+PAGES = {"environment.md": environment, "command-line.md": command_line, "host-checks.md": checks}
 
 
 def main() -> None:

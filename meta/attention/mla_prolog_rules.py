@@ -2,6 +2,8 @@
 
 The sizes that the documents fix (hidden size, rank of query) are not asked for: kernels are built for any, and public
 models run with others. What a call quantises is said by its dtypes; the modes of the third version must agree.
+
+The tiling takes the weights but weight_uk in FRACTAL_NZ alone, and pages of 16 to 1024 slots, a multiple of 16.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from typing import Any
 
 import torch
 from graph_quant.meta.operator import Result
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import NZ, TILING_ERROR, Rules
 from graph_quant.reference.attention.cache_slots import BY_BLOCK, BY_SLOT, IN_PLACE
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import sym_and
 
 HEADS = (1, 2, 4, 8, 16, 32, 64, 128)
+MOST_HEADS = 128
+SMALLEST_PAGE, LARGEST_PAGE = 16, 1024
 ROPE, LATENT = 64, 512
 SCALES = ("dequant_scale_x", "dequant_scale_w_dq", "dequant_scale_w_uq_qr", "dequant_scale_w_dkv_kr")
 Arguments = Mapping[str, Any]
@@ -23,7 +28,7 @@ Arguments = Mapping[str, Any]
 
 def check(rules: Rules, arguments: Arguments, cache_modes: Sequence[str], *, is_third: bool) -> None:
     """Refuses tensors that do not fit each other; ``is_third``: in the third version."""
-    _check_weights(rules, arguments)
+    _check_weights(rules, arguments, is_third)
     _check_ropes(rules, arguments)
     _check_caches(rules, arguments, cache_modes)
     _check_scales(rules, arguments, is_third)
@@ -36,14 +41,18 @@ def _shape(rules: Rules, name: str, tensor: Tensor, dtypes: tuple[torch.dtype, .
         rules.equal(f"{name}.size({dim})", tensor.size(dim), "what the other weights ask for", size)
 
 
-def _check_weights(rules: Rules, arguments: Arguments) -> None:
+def _check_weights(rules: Rules, arguments: Arguments, is_third: bool) -> None:
     x, uk = arguments["token_x"], arguments["weight_uk"]
     rules.dtype("token_x", x, (torch.bfloat16, torch.int8))
     rules.rank("token_x", x, 2, 3)
     rules.dtype("weight_uk", uk, (torch.bfloat16,))
     rules.rank("weight_uk", uk, 3)
     heads, width, latent = uk.shape
-    rules.require(heads in HEADS, lambda: f"weight_uk.size(0) must be a power of 2 up to 128, got {heads}")
+    if is_third:
+        rules.at_least("weight_uk.size(0)", heads, 1)
+        rules.require(heads <= MOST_HEADS, lambda: f"weight_uk.size(0) must be at most {MOST_HEADS}, got {heads}")
+    else:
+        rules.require(heads in HEADS, lambda: f"weight_uk.size(0) must be a power of 2 up to 128, got {heads}")
     rules.equal("weight_uk.size(2)", latent, "the latent channels", LATENT)
     rules.rank("weight_dq", arguments["weight_dq"], 2)
     rank = arguments["weight_dq"].size(1)
@@ -52,6 +61,8 @@ def _check_weights(rules: Rules, arguments: Arguments) -> None:
     up = (torch.int8,) if x.dtype == torch.int8 else (torch.bfloat16, torch.int8)
     _shape(rules, "weight_uq_qr", arguments["weight_uq_qr"], up, (rank, heads * (width + ROPE)))
     _shape(rules, "weight_dkv_kr", arguments["weight_dkv_kr"], full, (x.size(-1), latent + ROPE))
+    for name in ("weight_dq", "weight_uq_qr", "weight_dkv_kr"):
+        rules.format(name, arguments[name], NZ)
     _shape(rules, "rmsnorm_gamma_cq", arguments["rmsnorm_gamma_cq"], (torch.bfloat16,), (rank,))
     _shape(rules, "rmsnorm_gamma_ckv", arguments["rmsnorm_gamma_ckv"], (torch.bfloat16,), (latent,))
 
@@ -84,6 +95,12 @@ def _check_caches(rules: Rules, arguments: Arguments, modes: Sequence[str]) -> N
         for dim in range(x.dim() - 1):
             rules.equal(f"kv_cache.size({dim})", kv.size(dim), f"token_x.size({dim})", x.size(dim))
         return
+    page = kv.size(1)
+    rules.require(
+        sym_and(page >= SMALLEST_PAGE, page <= LARGEST_PAGE, page % SMALLEST_PAGE == 0),
+        lambda: f"kv_cache.size(1) must be a multiple of {SMALLEST_PAGE} up to {LARGEST_PAGE} in pages, got {page}",
+        TILING_ERROR,
+    )
     if index is None:
         rules.refuse(f"cache_index must be given in cache_mode {mode}, got None")
     rules.dtype("cache_index", index, (torch.int64,))

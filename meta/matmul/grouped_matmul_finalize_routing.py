@@ -3,6 +3,8 @@
 x (m, k) is int8, w (E, k, n) int8 or int32 that hold int4 along n. scale, logit and row_index are needed; int4 weights
 take packed scales (E, 1, n) and a bias (E, n), as npu_grouped_matmul does, and need pertoken_scale, which the document
 lists for int8 weights as well and their kernel does without; their row_index is int64 alone.
+
+int8 weights are in FRACTAL_NZ; int4 ones may be, with n a multiple of 64, and their k is at most 18432.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import torch
 from graph_quant.destination import INT4
 from graph_quant.meta.matmul.grouped_layout import check_expected_rows
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules, Size
+from graph_quant.meta.rules import ND, NZ, TILING_ERROR, Rules, Size
 from graph_quant.reference.matmul.grouped_matmul_finalize_routing import combined_products
 from torch import Tensor
 
 _MOST_ROWS, _MOST_EXPERTS = 16 * 1024 * 8, 256
+_DEEPEST_INT4 = 18432
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ def grouped_matmul_finalize_routing(
     rules.require(tokens <= x.size(0), lambda: f"output_bs must be at most the rows of x, {x.size(0)}, got {output_bs}")
     start = shared_input_offset or 0
     _check_shared(rules, shared_input, start, tokens, width)
+    rules.format("x", x, ND)
+    if w.dtype == torch.int8:
+        rules.format("w", w, NZ, why=" for int8 weights")
+    elif rules.format("w", w, ND, NZ) is NZ:
+        rules.multiple("n", width, 64, " for int4 weights in FRACTAL_NZ")
     weight = 1.0 if shared_input_weight is None else shared_input_weight
     kind = 1 if group_list_type is None else group_list_type
     return FinalizeRoutingPlan((Result((tokens, width), torch.float32),), weight, start, tokens, kind)
@@ -111,6 +119,11 @@ def _check_weight(rules: Rules, w: Tensor, scale: Tensor | None, bias: Tensor | 
         return width
     rules.require(depth % 64 == 0, lambda: f"k must be a multiple of 64 for int4 weights, got {depth}")
     rules.at_least("k", depth, 129)
+    rules.require(
+        depth <= _DEEPEST_INT4,
+        lambda: f"k must be at most {_DEEPEST_INT4} for int4 weights, got {depth}",
+        TILING_ERROR,
+    )
     rules.at_least("n", width, 65)
     rules.dtype("scale", scale, (torch.int64,), " for int4 weights")
     rules.shape("scale", scale, (w.size(0), 1, width))

@@ -11,8 +11,8 @@ blocks int8 m,k    int8 k,n, a transposed view    float32          float32 m,k/1
                                                   a transposed view
 ====== =========== ============================== ================ ================ ================ ===========
 
-The document has pertoken_scale (m,) for a4w4; the kernel takes (m, 1) alone. y_scale is for Ascend 950. No operand is in
-FRACTAL_NZ.
+The document has pertoken_scale (m,) for a4w4; the kernel takes (m, 1) alone. y_scale is for Ascend 950. No operand is
+in FRACTAL_NZ.
 """
 
 from __future__ import annotations

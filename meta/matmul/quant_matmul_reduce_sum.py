@@ -1,14 +1,14 @@
 """npu_quant_matmul_reduce_sum: what may be passed, and what comes back.
 
 x1 (b, m, k) and x2 (b, k, n) are int8; x1_scale (b, m) is float32 and x2_scale (n,) bfloat16. Neither is optional,
-although the schema allows None. The result is bfloat16 (m, n).
+although the schema allows None. x2 is in FRACTAL_NZ. The result is bfloat16 (m, n).
 """
 
 from __future__ import annotations
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import ND, NZ, Rules
 from graph_quant.reference.matmul.quant_matmul_reduce_sum import quant_matmul_reduce_sum as reference
 from torch import Tensor
 
@@ -33,4 +33,6 @@ def quant_matmul_reduce_sum(
     rules.dtype("x2_scale", x2_scale, (torch.bfloat16,))
     rules.rank("x2_scale", x2_scale, 1)
     rules.equal("x2_scale.size(0)", x2_scale.size(0), "x2.size(2)", x2.size(2))
+    rules.format("x1", x1, ND)
+    rules.format("x2", x2, NZ)
     return Plan((Result((x1.size(1), x2.size(2)), torch.bfloat16),))

@@ -1,13 +1,16 @@
 """npu_transpose_batchmatmul: what may be passed, and what comes back.
 
 input is (b, m, k), or (m, b, k) with perm_x1 [1, 0, 2]; weight is (b, k, n), or (b, n, k) with perm_x2 [0, 2, 1], which
-needs perm_x1 [1, 0, 2]. Both are float16, bfloat16 or float32, k and n multiples of 16. The result is (m, b, n), with
+needs perm_x1 [1, 0, 2]. Both are float16, bfloat16 or float32. The result is (m, b, n), with
 batch_split_factor f (f, m, b * n / f), with a packed scale, int64 or uint64, which float16 takes, int8 of
 (m, 1, b * n).
 
-According to the documents batch_split_factor divides n, and perm_x2 [0, 2, 1] and (m, b, k) with b * k above 65535 are
-not allowed. On the device it divides b, the permutation is allowed, and such sizes are refused only with a scale or a
-split; the rules follow the device.
+According to the documents k and n are multiples of 16, batch_split_factor divides n, and perm_x2 [0, 2, 1] and
+(m, b, k) with b * k above 65535 are not allowed. The device takes any k and n, divides b, allows the permutation, and
+refuses such sizes only with a scale or a split; the rules follow the device.
+
+A weight in half precision may be in FRACTAL_NZ, with perm_x1 [1, 0, 2], perm_x2 [0, 1, 2], neither scale nor split,
+neither k nor n of 1, and b * k at most 65535.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules, Size
+from graph_quant.meta.rules import FLOATS, ND, NZ, TILING_ERROR, Rules, Size
 from graph_quant.reference.matmul.transpose_batchmatmul import transpose_batchmatmul as reference
 from torch import Tensor
 
 STRAIGHT, ROWS_FIRST, DEPTH_LAST = (0, 1, 2), (1, 0, 2), (0, 2, 1)
-LARGEST, UNIT = 65535, 16
+LARGEST = 65535
+HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,11 @@ def transpose_batchmatmul(
         batches % parts == 0,
         lambda: f"batch_split_factor must divide the batches of input, got {parts} and {batches}",
     )
-    _check_sizes(rules, batches, depth, columns, orders, plain=scale is None and parts == 1)
+    is_plain = scale is None and parts == 1
+    _check_sizes(rules, batches, depth, columns, orders, plain=is_plain)
+    rules.format("input", x1, ND)
+    if rules.format("weight", x2, ND, NZ) is NZ:
+        _check_blocks(rules, x2, batches * depth, (depth, columns), orders, plain=is_plain)
     if scale is None:
         shape = (rows, batches, columns) if parts == 1 else (parts, rows, batches * columns // parts)
         return TransposeBatchMatmulPlan((Result(shape, x1.dtype),), *orders, parts)
@@ -101,8 +109,6 @@ def _check_sizes(
     rules: Rules, batches: Size, depth: Size, columns: Size, orders: tuple[tuple[int, ...], ...], plain: bool
 ) -> None:
     rows_first = orders[0] == ROWS_FIRST
-    for name, size in (("k", depth), ("n", columns)):
-        rules.require(size % UNIT == 0, lambda: f"{name} must be a multiple of {UNIT}, got {size}")  # noqa: B023
     for name, size in (("b", batches), ("n", columns), *(() if rows_first else (("k", depth),))):
         rules.require(size <= LARGEST, lambda: f"{name} must be at most {LARGEST}, got {size}")  # noqa: B023
     if orders[1] == DEPTH_LAST:
@@ -116,3 +122,26 @@ def _check_sizes(
             product <= LARGEST,
             lambda: f"b * k must be at most {LARGEST} beside scale or batch_split_factor, got {product}",
         )
+
+
+def _check_blocks(
+    rules: Rules,
+    weight: Tensor,
+    row: Size,
+    sizes: tuple[Size, Size],
+    orders: tuple[tuple[int, ...], ...],
+    plain: bool,
+) -> None:
+    """Check what the device demands beside a weight in FRACTAL_NZ; ``row`` is b * k, ``sizes`` are k and n."""
+    why = " for a weight in FRACTAL_NZ"
+    rules.dtype("weight", weight, HALVES, why)
+    for name, size in zip(("k", "n"), sizes, strict=True):
+        rules.require(size != 1, lambda: f"{name} must not be 1{why}, got 1")  # noqa: B023
+    rules.require(plain, lambda: f"scale must be None and batch_split_factor 1{why}, got another call", TILING_ERROR)
+    for name, order, expected in (("perm_x1", orders[0], ROWS_FIRST), ("perm_x2", orders[1], STRAIGHT)):
+        rules.require(
+            order == expected,
+            lambda: f"{name} must be {list(expected)}{why}, got {list(order)}",  # noqa: B023
+            TILING_ERROR,
+        )
+    rules.require(row <= LARGEST, lambda: f"b * k must be at most {LARGEST}{why}, got {row}", TILING_ERROR)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.call_strategies import Draw
 from support.call_table import Call, Case, Statement, bad, good, overload
-from support.tensors import bf16, ends, f32, i8
+from support.tensors import bf16, ends, f32, i8, nz
 
 HIDDEN, RANK, HEADS, WIDTH = 64, 64, 2, 32
 UP, DOWN = HEADS * (WIDTH + 64), 512 + 64
@@ -21,10 +21,10 @@ def form(tokens: tuple[int, ...] = (3,), full: bool = False, up: bool = False, l
     rows = int(np.prod(tokens))
     arguments: Form = {
         "token_x": (i8 if full else bf16)(*tokens, HIDDEN),
-        "weight_dq": weights(HIDDEN, RANK),
-        "weight_uq_qr": (i8 if full or up else bf16)(RANK, UP),
+        "weight_dq": nz(weights(HIDDEN, RANK)),
+        "weight_uq_qr": nz((i8 if full or up else bf16)(RANK, UP)),
         "weight_uk": bf16(HEADS, WIDTH, 512),
-        "weight_dkv_kr": weights(HIDDEN, DOWN),
+        "weight_dkv_kr": nz(weights(HIDDEN, DOWN)),
         "rmsnorm_gamma_cq": bf16(RANK),
         "rmsnorm_gamma_ckv": bf16(512),
         "rope_sin": bf16(*tokens, 64),
@@ -48,6 +48,7 @@ def form(tokens: tuple[int, ...] = (3,), full: bool = False, up: bool = False, l
 PLAIN, PART = form(), form((2, 2), up=True, latent=True)
 FULL = form(full=True, latent=True)
 ROW = {**FULL, "quant_scale_ckv": f32(1, 512).abs()}  # of which the second version reads the first
+THREE = {**PLAIN, "weight_uq_qr": nz(bf16(RANK, 3 * (WIDTH + 64))), "weight_uk": bf16(3, WIDTH, 512)}
 MODES: Form = {"weight_quant_mode": 2, "kv_cache_quant_mode": 1, "query_quant_mode": 1}
 V3 = "mla_prolog_v3"
 
@@ -61,6 +62,7 @@ GOOD: list[Call] = [
     good("mla_prolog_v2", "int8 throughout", **ROW, cache_mode="PA_NZ"),
     good(V3, "bfloat16, norm", **PLAIN, query_norm_flag=True, qc_qr_scale=1.5),
     good(V3, "int8 throughout", **FULL, **MODES, cache_mode="PA_NZ"),
+    good(V3, "three heads", **THREE),
     good(f"{V3}_functional", "int8 in part", **PART, weight_quant_mode=1, kv_cache_quant_mode=2,
          smooth_scales_cq=f32(1, RANK), query_norm_flag=True),
 ]  # fmt: skip
@@ -68,7 +70,9 @@ WRONG: list[Call] = [
     bad(V3, "token_x", "float16", **{**PLAIN, "token_x": PLAIN["token_x"].half()}),
     bad(V3, "token_x", "one dimension", **{**PLAIN, "token_x": PLAIN["token_x"][0]}),
     bad(V3, "weight_uk", "two dimensions", **{**PLAIN, "weight_uk": PLAIN["weight_uk"][0]}),
-    bad(V3, "weight_uk.size(0)", "three heads", **{**PLAIN, "weight_uk": bf16(3, WIDTH, 512)}),
+    bad(V3, "weight_uk.size(0)", "no head", **{**PLAIN, "weight_uk": bf16(0, WIDTH, 512)}),
+    bad(V3, "weight_uk.size(0)", "129 heads", **{**PLAIN, "weight_uk": bf16(129, WIDTH, 512)}),
+    bad("mla_prolog", "weight_uk.size(0)", "three heads", **{**PLAIN, "weight_uk": bf16(3, WIDTH, 512)}),
     bad(V3, "weight_uk.size(2)", "256 latent channels", **{**PLAIN, "weight_uk": bf16(HEADS, WIDTH, 256)}),
     bad(V3, "weight_dq.size(0)", "other hidden size", **{**PLAIN, "weight_dq": bf16(32, RANK)}),
     bad(V3, "weight_uq_qr.size(1)", "other heads", **{**PLAIN, "weight_uq_qr": bf16(RANK, 64)}),
@@ -79,6 +83,12 @@ WRONG: list[Call] = [
     bad("mla_prolog", "cache_mode", "a mode of the third", **PLAIN, cache_mode="PA_BLK_NZ"),
     bad(V3, "kv_cache", "int8 without scales", **{**PLAIN, "kv_cache": i8(2, 16, 1, 512)}),
     bad(V3, "kv_cache.size(-1)", "groups", **{**PLAIN, "kv_cache": bf16(2, 16, 1, 656)}),
+    bad(
+        V3,
+        "kv_cache.size(1)",
+        "pages of 24",
+        **{**PLAIN, "kv_cache": bf16(2, 24, 1, 512), "kr_cache": bf16(2, 24, 1, 64)},
+    ),
     bad(V3, "kr_cache.size(1)", "caches apart", **{**PLAIN, "kr_cache": bf16(2, 8, 1, 64)}),
     bad(V3, "cache_index", "none", **without(PLAIN, "cache_index")),
     bad(V3, "cache_index", "int32", **{**PLAIN, "cache_index": ends(1, 2, 3)}),
@@ -95,6 +105,10 @@ WRONG: list[Call] = [
     bad(V3, "k_nope_clip_alpha", "a clip", **PLAIN, k_nope_clip_alpha=f32(1)),
     bad(V3, "token_x_dtype", "of Ascend 950", **PLAIN, token_x_dtype=290),
     bad("mla_prolog", "kv_cache", "int8 query without a scale", **ROW),
+]
+WRONG_FORMATS: list[Call] = [
+    bad(V3, name, f"{name} row-major", **{**PLAIN, name: PLAIN[name].clone()})
+    for name in ("weight_dq", "weight_uq_qr", "weight_dkv_kr")
 ]
 WRONG_VALUES: list[Call] = [
     bad(V3, "cache_index[2]", "behind the cache", **{**PLAIN, "cache_index": ends(1, 2, 32).long()}),

@@ -5,6 +5,7 @@ import torch
 
 from operators.attention.mla_prolog import FULL, HEADS, MODES, PART, PLAIN, RANK, ROW, V3, form
 from support.call_table import overload
+from support.tensors import on
 
 PROLOG = overload(f"npu_{V3}")
 
@@ -16,7 +17,7 @@ def clones(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def test_caches_are_written_in_place_on_the_npu() -> None:
     before, empty = (torch.zeros_like(PLAIN[name]) for name in ("kv_cache", "kr_cache"))
     plain = {**PLAIN, "kv_cache": before, "kr_cache": empty}
-    arguments = {name: value.npu() for name, value in plain.items()}
+    arguments = {name: on("npu", value) for name, value in plain.items()}
     PROLOG(**arguments)
     *_, kv_cache, kr_cache = overload(f"npu_{V3}_functional")(**plain)
     assert torch.equal(arguments["kv_cache"].cpu(), kv_cache)
@@ -29,7 +30,7 @@ def test_caches_are_written_in_place_on_the_npu() -> None:
 def test_the_first_versions_write_their_caches(name: str) -> None:
     """torch_npu passes the caches to the kernel, although the schemas do not declare them as mutated."""
     caches = {argument: torch.zeros_like(PLAIN[argument]).npu() for argument in ("kv_cache", "kr_cache")}
-    arguments = {argument: value.npu() for argument, value in PLAIN.items()} | caches
+    arguments = {argument: on("npu", value) for argument, value in PLAIN.items()} | caches
     _, _, kv_cache, kr_cache, *_ = overload(name)(**arguments)
     assert (caches["kv_cache"].cpu() != 0).any(-1).sum() == 2
     for written, result in zip(caches.values(), (kv_cache, kr_cache), strict=True):
@@ -54,7 +55,7 @@ def test_int8_query_dequantises_to_the_query() -> None:
 def test_the_second_version_reads_the_first_of_its_scales() -> None:
     third = clones({**FULL, "quant_scale_ckv": ROW["quant_scale_ckv"][0, :1].contiguous()})
     query, rope, scale, _, _ = PROLOG(**third, **MODES)
-    second = {name: value.npu() for name, value in clones(ROW).items()}
+    second = {name: on("npu", value) for name, value in ROW.items()}
     results = overload("npu_mla_prolog_v2")(**second)
     for got, wanted in zip(results, (query, rope, third["kv_cache"], third["kr_cache"], scale), strict=True):
         assert torch.equal(got.cpu(), wanted)

@@ -12,11 +12,11 @@ from operators.matmul.grouped_statement import in_halves, sizes_of
 from support.arrays import int4_elements, numbers
 from support.call_strategies import Draw
 from support.call_table import Case, Statement, bad, good, packed
-from support.tensors import bf16, ends, f16, f32, i8, i32
+from support.tensors import bf16, ends, f16, f32, i8, i32, nz, stored
 
 I64 = torch.int64
 OP = "grouped_matmul_finalize_routing"
-X, W, G = i8(6, 16), i8(3, 16, 256), ends(2, 0, 3, dtype=I64)
+X, W, G = i8(6, 16), nz(i8(3, 16, 256)), ends(2, 0, 3, dtype=I64)
 ROUTED = {"pertoken_scale": f32(6), "logit": f32(6), "row_index": ends(0, 2, 1, 2, 0, 1, dtype=I64)}
 INT8 = {"scale": f32(3, 256), **ROUTED}
 X4, W4 = i8(6, 192), i32(3, 192, 9)
@@ -47,6 +47,14 @@ GOOD = [
         group_list_type=0,
     ),
     good(OP, "int4", X4, W4, G, **INT4, shared_input=bf16(1, 72), tuning_config=[2]),
+    good(
+        OP,
+        "int4 in FRACTAL_NZ",
+        X4,
+        nz(i32(3, 192, 16)),
+        G,
+        **{**INT4, "scale": packed(128, 3)[:, None], "bias": f32(3, 128)},
+    ),
     good(OP, "int4 with offset", X4, W4, G, **INT4, offset=f32(3, 1, 72)),
 ]
 
@@ -92,6 +100,7 @@ WRONG = [
     wrong("offset", "offset of int8", X, W, G, **INT8, offset=f32(3, 1, 256)),
     wrong("k", "int4 k of 200", i8(6, 200), i32(3, 200, 9), G, **INT4),
     wrong("k", "int4 k of 128", i8(6, 128), i32(3, 128, 9), G, **INT4),
+    wrong("k", "int4 too deep", i8(6, 18496), i32(3, 18496, 9), G, **INT4),
     wrong("n", "int4 n of 64", X4, i32(3, 192, 8), G, **INT4),
     wrong("scale", "int4 float scale", X4, W4, G, **{**INT4, "scale": f32(3, 1, 72)}),
     wrong("scale", "int4 scale of two dimensions", X4, W4, G, **{**INT4, "scale": packed(72, 3)}),
@@ -118,6 +127,12 @@ WRONG = [
     wrong("tuning_config[0]", "negative tuning", X, W, G, **INT8, tuning_config=[-1]),
     wrong("tuning_config[0]", "tuning above the rows", X, W, G, **INT8, tuning_config=[7]),
     wrong("shared_input", "shared below the tokens", X, W, G, **SHARED, shared_input_offset=2),
+]
+WRONG_FORMATS = [
+    wrong("x", "x in FRACTAL_NZ", nz(X), W, G, **INT8),
+    wrong("w", "int8 weights in row-major order", X, W.clone(), G, **INT8),
+    wrong("w", "int4 in NC1HWC0", X4, stored(W4, 3), G, **INT4),
+    wrong("n must be", "int4 of 72 columns in FRACTAL_NZ", X4, nz(W4), G, **INT4),
 ]
 WRONG_VALUES = [
     wrong(

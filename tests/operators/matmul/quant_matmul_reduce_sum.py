@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from support.call_strategies import SIZES, Draw, optional, tensor
 from support.call_table import Case, Statement, bad, good
 from support.numpy_rules import floats
-from support.tensors import bf16, f16, f32, i8, i32
+from support.tensors import bf16, f16, f32, i8, i32, nz
 
 OP = "quant_matmul_reduce_sum"
-X1, X2 = i8(3, 4, 32), i8(3, 32, 16)
+X1, X2 = i8(3, 4, 32), nz(i8(3, 32, 16))
 SCALES: dict[str, Any] = {"x1_scale": f32(3, 4), "x2_scale": bf16(16)}
 GOOD = [
     good(OP, "three", X1, X2, **SCALES),
-    good(OP, "one", i8(1, 4, 32), i8(1, 32, 16), x1_scale=f32(1, 4), x2_scale=bf16(16)),
-    good(OP, "a transposed view", X1, i8(3, 16, 32).mT, **SCALES),
-    good(OP, "one of everything", i8(1, 1, 1), i8(1, 1, 1), x1_scale=f32(1, 1), x2_scale=bf16(1)),
+    good(OP, "one", i8(1, 4, 32), nz(i8(1, 32, 16)), x1_scale=f32(1, 4), x2_scale=bf16(16)),
+    good(OP, "a transposed view", X1, nz(i8(3, 16, 32).mT), **SCALES),
+    good(OP, "one of everything", i8(1, 1, 1), nz(i8(1, 1, 1)), x1_scale=f32(1, 1), x2_scale=bf16(1)),
 ]
 WRONG = [
     bad(OP, "x1", "x1 int32", i32(3, 4, 4), X2, **SCALES),
@@ -37,6 +37,11 @@ WRONG = [
     bad(OP, "x2_scale", "x2_scale float32", X1, X2, x1_scale=f32(3, 4), x2_scale=f32(16)),
     bad(OP, "x2_scale", "x2_scale of two dimensions", X1, X2, x1_scale=f32(3, 4), x2_scale=bf16(1, 16)),
     bad(OP, "x2_scale.size(0)", "x2_scale short", X1, X2, x1_scale=f32(3, 4), x2_scale=bf16(1)),
+]
+
+WRONG_FORMATS = [
+    bad(OP, "x1", "x1 in FRACTAL_NZ", nz(X1), X2, **SCALES),
+    bad(OP, "x2", "x2 in row-major order", X1, X2.clone(), **SCALES),
 ]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.call_strategies import Draw, mostly, tensor
 from support.call_table import Case, Statement, bad, good, packed
 from support.numpy_rules import floats
-from support.tensors import bf16, f16, f32
+from support.tensors import bf16, f16, f32, nz, stored
 
 OP = "transpose_batchmatmul"
 ROWS_FIRST = {"perm_x1": [1, 0, 2]}
@@ -26,6 +26,8 @@ GOOD = [
     good(OP, "split into all batches", f16(3, 4, 32), W, batch_split_factor=4, **ROWS_FIRST),
     good(OP, "quantised", f16(3, 4, 32), W, scale=packed(64), **ROWS_FIRST),
     good(OP, "quantised by uint64", X, W, scale=packed(64).view(torch.uint64)),
+    good(OP, "k of 24, n of 10", f16(4, 2, 24), f16(4, 24, 10)),
+    good(OP, "FRACTAL_NZ", bf16(3, 4, 32), nz(bf16(4, 32, 16)), **ROWS_FIRST),
     good(OP, "one batch, one row", f16(1, 1, 16), f16(1, 16, 16), batch_split_factor=None),
     good(OP, "more than 65535 in a row", f16(1, 4096, 16), f16(4096, 16, 16), **ROWS_FIRST),
 ]
@@ -41,8 +43,6 @@ WRONG = [
     bad(OP, "perm_y", "another order of the result", X, W, perm_y=[0, 1, 2]),
     bad(OP, "batches", "other batches", X, f16(2, 32, 16)),
     bad(OP, "k of weight", "other depth", X, f16(4, 16, 16)),
-    bad(OP, "k must be a multiple", "k of 24", f16(4, 2, 24), f16(4, 24, 16)),
-    bad(OP, "n must be a multiple", "n of 24", X, f16(4, 32, 24)),
     bad(OP, "k must be at most", "too deep", f16(1, 1, 65536), f16(1, 65536, 16)),
     bad(OP, "n must be at most", "too wide", f16(1, 1, 16), f16(1, 16, 65536)),
     bad(OP, "b must be at most", "too many batches", f16(65536, 1, 16), f16(65536, 16, 16)),
@@ -56,6 +56,17 @@ WRONG = [
     bad(OP, "scale", "scale of two dimensions", X, W, scale=packed(64, 1)),
     bad(OP, "scale.size(0)", "a scale a column", X, W, scale=packed(16)),
     bad(OP, "b * n", "too many columns in all", f16(4096, 1, 16), f16(4096, 16, 16), scale=packed(65536)),
+]
+WRONG_FORMATS = [
+    bad(OP, "weight", "weight in NC1HWC0", X, stored(W, 3)),
+    bad(OP, "input", "input in FRACTAL_NZ", nz(f16(3, 4, 32)), W, **ROWS_FIRST),
+    bad(OP, "weight", "float32 in FRACTAL_NZ", f32(3, 4, 32), nz(f32(4, 32, 16)), **ROWS_FIRST),
+    bad(OP, "k must not be 1", "FRACTAL_NZ of one row", f16(3, 4, 1), nz(f16(4, 1, 16)), **ROWS_FIRST),
+    bad(OP, "n must not be 1", "FRACTAL_NZ of one column", f16(3, 4, 32), nz(f16(4, 32, 1)), **ROWS_FIRST),
+    bad(OP, "batch_split_factor", "FRACTAL_NZ, split", f16(3, 4, 32), nz(W), batch_split_factor=2, **ROWS_FIRST),
+    bad(OP, "perm_x1", "FRACTAL_NZ, straight input", X, nz(W)),
+    bad(OP, "perm_x2", "FRACTAL_NZ, depth last", f16(3, 4, 32), nz(f16(4, 16, 32)), perm_x2=[0, 2, 1], **ROWS_FIRST),
+    bad(OP, "b * k", "FRACTAL_NZ, a long row", f16(1, 4096, 16), nz(f16(4096, 16, 16)), **ROWS_FIRST),
 ]
 
 

@@ -1,0 +1,64 @@
+"""Which operators' host checks were read, condition by condition, and in which source.
+
+The host checks of an operator are what its aclnn function, the tiling of its kernel for A2 and A3 and its shape
+inference in GE refuse. An operator is listed once every condition of them was compared with its rules: what the device
+refuses is refused, what it takes is taken, but for what ``left`` names. ``docs/host-checks.md`` is written from this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# The repositories and commits that were read.
+SOURCES = {
+    "ops-nn": ("hicann/ops-nn", "e5c3fa932"),
+    "ops-transformer": ("libochao-huawei/ops-transformer", "577814407"),
+}
+
+
+@dataclass(frozen=True)
+class HostChecks:
+    """The host checks of one operator: the source, its folders, and the conditions that the rules leave out."""
+
+    source: str
+    folders: tuple[str, ...]
+    left: str = ""
+
+
+def _nn(*folders: str, left: str = "") -> HostChecks:
+    return HostChecks("ops-nn", folders, left)
+
+
+def _transformer(*folders: str, left: str = "") -> HostChecks:
+    return HostChecks("ops-transformer", folders, left)
+
+
+_PROLOG_SIZES = "the hidden sizes and the rank 1536 of query, which models of other sizes need"
+_EMPTY = (
+    "the tiling refuses tensors without elements; the page of aclnn states that they are taken, and so are they here"
+)
+
+READ: dict[str, HostChecks] = {
+    "npu_add_rms_norm": _nn("norm/add_rms_norm"),
+    "npu_add_rms_norm_cast": _nn("norm/add_rms_norm_cast"),
+    "npu_add_rms_norm_dynamic_quant": _nn("norm/add_rms_norm_dynamic_quant"),
+    "npu_convert_weight_to_int4pack": _nn("matmul/convert_weight_to_int4_pack"),
+    "npu_gemma_rms_norm": _nn("norm/rms_norm", left=_EMPTY),
+    "npu_grouped_matmul_finalize_routing": _transformer(
+        "gmm/grouped_matmul_finalize_routing",
+        left="bfloat16 scales of int8 weights, whose kernel has no reference here: refused",
+    ),
+    "npu_mla_prolog": _transformer("attention/mla_prolog", left=_PROLOG_SIZES),
+    "npu_mla_prolog_v2": _transformer("attention/mla_prolog", left=_PROLOG_SIZES),
+    "npu_mla_prolog_v3": _transformer(
+        "attention/mla_prolog", "attention/mla_prolog_v3", left=f"{_PROLOG_SIZES}; caches in groups: refused"
+    ),
+    "npu_moe_gating_top_k": _transformer("moe/moe_gating_top_k"),
+    "npu_moe_gating_top_k_softmax": _transformer("moe/moe_gating_top_k_softmax", left=_EMPTY),
+    "npu_moe_init_routing_v2": _transformer("moe/moe_init_routing_v3"),
+    "npu_quant_matmul": _nn("matmul/quant_batch_matmul_v3", "matmul/quant_batch_matmul_v4"),
+    "npu_quant_matmul_reduce_sum": _nn("matmul/quant_matmul_reduce_sum"),
+    "npu_rms_norm": _nn("norm/rms_norm", left=_EMPTY),
+    "npu_rms_norm_quant": _nn("norm/rms_norm_quant"),
+    "npu_transpose_batchmatmul": _nn("matmul/transpose_batch_mat_mul"),
+}
