@@ -38,16 +38,22 @@ _EMPTY = (
     "the tiling refuses tensors without elements; the page of aclnn states that they are taken, and so are they here"
 )
 
+_ROPE_CACHE = "several heads beside v, cosines of one position, caches of more batches than kv in mode Norm: refused"
+
 READ: dict[str, HostChecks] = {
     "npu_add_rms_norm": _nn("norm/add_rms_norm"),
     "npu_add_rms_norm_cast": _nn("norm/add_rms_norm_cast"),
     "npu_add_rms_norm_dynamic_quant": _nn("norm/add_rms_norm_dynamic_quant"),
+    "npu_apply_rotary_pos_emb": _transformer("posembedding/apply_rotary_pos_emb"),
     "npu_convert_weight_to_int4pack": _nn("matmul/convert_weight_to_int4_pack"),
     "npu_gemma_rms_norm": _nn("norm/rms_norm", left=_EMPTY),
     "npu_grouped_matmul_finalize_routing": _transformer(
         "gmm/grouped_matmul_finalize_routing",
         left="bfloat16 scales of int8 weights, whose kernel has no reference here: refused",
     ),
+    "npu_interleave_rope": _transformer("posembedding/interleave_rope", left=_EMPTY),
+    "npu_kv_rmsnorm_rope_cache": _transformer("posembedding/kv_rms_norm_rope_cache", left=_ROPE_CACHE),
+    "npu_kv_rmsnorm_rope_cache_v2": _transformer("posembedding/kv_rms_norm_rope_cache", left=_ROPE_CACHE),
     "npu_mla_prolog": _transformer("attention/mla_prolog", left=_PROLOG_SIZES),
     "npu_mla_prolog_v2": _transformer("attention/mla_prolog", left=_PROLOG_SIZES),
     "npu_mla_prolog_v3": _transformer(
@@ -56,6 +62,9 @@ READ: dict[str, HostChecks] = {
     "npu_moe_gating_top_k": _transformer("moe/moe_gating_top_k"),
     "npu_moe_gating_top_k_softmax": _transformer("moe/moe_gating_top_k_softmax", left=_EMPTY),
     "npu_moe_init_routing_v2": _transformer("moe/moe_init_routing_v3"),
+    "npu_qkv_rms_norm_rope_cache": _transformer(
+        "posembedding/qkv_rms_norm_rope_cache", left="cosines of one position for all of a batch: refused"
+    ),
     "npu_quant_matmul": _nn("matmul/quant_batch_matmul_v3", "matmul/quant_batch_matmul_v4"),
     "npu_quant_matmul_reduce_sum": _nn("matmul/quant_matmul_reduce_sum"),
     "npu_rms_norm": _nn("norm/rms_norm", left=_EMPTY),

@@ -1,10 +1,11 @@
 """npu_qkv_rms_norm_rope_cache and its functional form: argument rules and results.
 
 qkv is (tokens, heads * 128) of float16 or bfloat16; qkv_size is [batches, tokens per batch, heads, 128]; head_nums are
-the heads of queries, keys and values, the last two equal. Both gammas are (128,), cos and sin (tokens, 128), q_out
-(tokens, query heads * 128), all in the dtype of qkv; index has an int64 for each token. The caches are (blocks, heads *
-128 / c, block size, c) with 32 bytes in c, in the dtype of qkv or, with a scale, int8. A block holds a multiple of c
-tokens, and the blocks hold every batch separately. Scales and offsets are float32 (heads, 128).
+the heads of queries, keys and values, the last two equal and a divisor of the first. Both gammas are (128,), cos and
+sin (tokens, 128), q_out (tokens, query heads * 128), all in the dtype of qkv; index has an int64 for each token. The
+caches are (blocks, heads * 128 / c, block size, c) with 32 bytes in c, in the dtype of qkv or, with a scale, int8. Both
+have the same blocks of a multiple of 32 tokens, which hold every batch separately. Scales and offsets are float32
+(heads, 128).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDTH = 128
+BLOCK_UNIT = 32
 _WRITTEN = 3  # q_out and both caches, which the functional form returns
 # A cache with the scale and offset of its entries.
 Cached = tuple[Tensor, Tensor | None, Tensor | None]
@@ -33,6 +35,10 @@ def _check_sizes(rules: Rules, qkv: Tensor, qkv_size: Sequence[int], head_nums: 
     rules.require(
         min(*qkv_size, *head_nums) > 0 and head_nums[1] == head_nums[2],
         lambda: f"head_nums must be positive, and the same for keys and values, got {list(head_nums)}",
+    )
+    rules.require(
+        head_nums[0] % head_nums[1] == 0,
+        lambda: f"head_nums[0] must be a multiple of head_nums[1], got {list(head_nums)}",
     )
     rules.equal("qkv_size[3]", qkv_size[3], "128", WIDTH)
     rules.equal("qkv_size[2]", qkv_size[2], "the sum of head_nums", sum(head_nums))
@@ -57,7 +63,7 @@ def _check_cache(rules: Rules, name: str, cached: Cached, qkv: Tensor, qkv_size:
     rules.equal(f"{name}_cache.size(3)", cache.size(3), f"{NZ_BYTES} bytes", c)
     blocks, size = cache.size(0), cache.size(2)
     rules.at_least(f"{name}_cache.size(2)", size, 1)
-    rules.require(size % c == 0, lambda: f"{name}_cache.size(2) must be a multiple of {c}, got {size}")
+    rules.multiple(f"{name}_cache.size(2)", size, BLOCK_UNIT)
     rules.require(
         blocks >= (qkv_size[1] + size - 1) // size * qkv_size[0],
         lambda: f"{name}_cache.size(0) must give {qkv_size[0]} batches of {qkv_size[1]} tokens blocks, got {blocks}",
@@ -96,6 +102,9 @@ def _check(
     rules.equal("index.size(0)", index.size(0), "qkv.size(0)", tokens)
     for name, cached in caches.items():
         _check_cache(rules, name, cached, qkv, qkv_size, head_nums[1])
+    keys, values = caches["k"][0], caches["v"][0]
+    for dim in (0, 2):
+        rules.equal(f"v_cache.size({dim})", values.size(dim), f"k_cache.size({dim})", keys.size(dim))
 
 
 def _unquantised(qkv: Tensor, head_nums: Sequence[int], is_requested: bool) -> tuple[Result, ...]:

@@ -2,16 +2,24 @@
 
 query and key are (B, S, heads, D), for layout TND (T, heads, D), cos and sin the same with one head; all of one dtype,
 D 64 or 128 and that of cos no wider. A2 and A3 have the layouts BSND (also called BSH) and TND, and rotary_mode half.
+
+The heads of query and key together are at most 255, and those of one token fit a core's memory five times, or four
+times if no core has more than one token: 76 and 95 heads of bfloat16 with D of 128.
 """
 
 from __future__ import annotations
 
+import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules, sym_or
+from graph_quant.meta.rules import FLOATS, TILING_ERROR, Rules, sym_or
 from graph_quant.reference.rope.apply_rotary_pos_emb import apply_rotary_pos_emb as reference
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import sym_and
 
 RANKS = {"BSND": 4, "BSH": 4, "TND": 3}
+MOST_HEADS = 255
+# Bytes of a vector core's memory, and vector cores of the smallest A2.
+_MEMORY, _FEWEST_CORES = 192 * 1024, 40
 
 
 @operator("npu_apply_rotary_pos_emb", reference=reference)
@@ -43,4 +51,28 @@ def apply_rotary_pos_emb(
         cos.size(-1) <= query.size(-1),
         lambda: f"cos.size(-1) must not exceed query.size(-1), got {cos.size(-1)} and {query.size(-1)}",
     )
+    _check_heads(rules, query, key, cos)
     return Plan((Result(tuple(query.shape), query.dtype), Result(tuple(key.shape), key.dtype)))
+
+
+def _check_heads(rules: Rules, query: Tensor, key: Tensor, cos: Tensor) -> None:
+    """Check that the heads of a token fit a core, as the tiling counts: bfloat16 is widened to float32."""
+    heads, width = query.size(-2) + key.size(-2), cos.size(-1)
+    rules.require(
+        heads <= MOST_HEADS,
+        lambda: f"query.size(-2) + key.size(-2) must be at most {MOST_HEADS}, got {heads}",
+        TILING_ERROR,
+    )
+    is_widened = query.dtype == torch.bfloat16
+    size, computed_size = query.dtype.itemsize, torch.float32.itemsize if is_widened else query.dtype.itemsize
+    row, angles = heads * width * computed_size, width * size
+    widened_angles = 2 * width * computed_size if is_widened else 0
+    tokens = query.numel() // (query.size(-1) * query.size(-2))
+    rules.require(
+        sym_or(
+            5 * row + 4 * angles + widened_angles <= _MEMORY,
+            sym_and(tokens <= _FEWEST_CORES, 4 * row + 2 * angles + widened_angles <= _MEMORY),
+        ),
+        lambda: f"query.size(-2) + key.size(-2) must fit {_MEMORY} bytes of a core, got {heads} heads of {width}",
+        TILING_ERROR,
+    )

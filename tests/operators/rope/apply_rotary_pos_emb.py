@@ -27,6 +27,9 @@ WRONG = [
     bad(OP, "cos.size(-1)", "cosines wider than queries", *A[:2], bf16(2, 3, 1, 128), bf16(2, 3, 1, 128)),
     bad(OP, "sin.size(-1)", "sines wider than cosines", *call(bf16, 2, 3, width=128)[:2], A[2], bf16(2, 3, 1, 128)),
     bad(OP, "query.size(0)", "nothing", *call(bf16, 0, 3)),
+    bad(OP, "query.size(-2)", "256 heads", f16(1, 1, 250, 64), f16(1, 1, 6, 64), *call(f16, 1, 1)[2:]),
+    bad(OP, "query.size(-2)", "96 heads", bf16(1, 1, 92, 128), bf16(1, 1, 4, 128), *call(bf16, 1, 1, width=128)[2:]),
+    bad(OP, "query.size(-2)", "77 heads", bf16(1, 41, 73, 128), bf16(1, 41, 4, 128), *call(bf16, 1, 41, width=128)[2:]),
     bad(OP, "layout", "BNSD", *A, "BNSD"),
     bad(OP, "rotary_mode", "interleave", *A, "BSND", "interleave"),
 ]
