@@ -45,8 +45,18 @@ READ: dict[str, HostChecks] = {
     "npu_add_rms_norm_cast": _nn("norm/add_rms_norm_cast"),
     "npu_add_rms_norm_dynamic_quant": _nn("norm/add_rms_norm_dynamic_quant"),
     "npu_apply_rotary_pos_emb": _transformer("posembedding/apply_rotary_pos_emb"),
+    "npu_clipped_swiglu": _nn(
+        "activation/clipped_swiglu", left="more than 8192 groups, which its page denies: refused"
+    ),
     "npu_convert_weight_to_int4pack": _nn("matmul/convert_weight_to_int4_pack"),
+    "npu_dequant_swiglu_quant": _nn("quant/dequant_swiglu_quant", left="swiglu_mode 3: refused"),
+    "npu_dynamic_quant": _nn("quant/dynamic_quant", "quant/dynamic_quant_v2"),
+    "npu_dynamic_quant_asymmetric": _nn("quant/dynamic_quant", "quant/dynamic_quant_v2"),
+    "npu_gather_pa_kv_cache": _transformer(
+        "attention/gather_pa_kv_cache", left="caches of other dtypes, whose kernels are for Ascend 950: refused"
+    ),
     "npu_gemma_rms_norm": _nn("norm/rms_norm", left=_EMPTY),
+    "npu_group_quant": _nn("quant/group_quant"),
     "npu_grouped_matmul_finalize_routing": _transformer(
         "gmm/grouped_matmul_finalize_routing",
         left="bfloat16 scales of int8 weights, whose kernel has no reference here: refused",
@@ -59,9 +69,11 @@ READ: dict[str, HostChecks] = {
     "npu_mla_prolog_v3": _transformer(
         "attention/mla_prolog", "attention/mla_prolog_v3", left=f"{_PROLOG_SIZES}; caches in groups: refused"
     ),
+    "npu_moe_compute_expert_tokens": _transformer("moe/moe_compute_expert_tokens"),
     "npu_moe_gating_top_k": _transformer("moe/moe_gating_top_k"),
     "npu_moe_gating_top_k_softmax": _transformer("moe/moe_gating_top_k_softmax", left=_EMPTY),
     "npu_moe_init_routing_v2": _transformer("moe/moe_init_routing_v3"),
+    "npu_moe_re_routing": _transformer("moe/moe_re_routing"),
     "npu_qkv_rms_norm_rope_cache": _transformer(
         "posembedding/qkv_rms_norm_rope_cache", left="cosines of one position for all of a batch: refused"
     ),
@@ -69,5 +81,8 @@ READ: dict[str, HostChecks] = {
     "npu_quant_matmul_reduce_sum": _nn("matmul/quant_matmul_reduce_sum"),
     "npu_rms_norm": _nn("norm/rms_norm", left=_EMPTY),
     "npu_rms_norm_quant": _nn("norm/rms_norm_quant"),
+    "npu_scatter_pa_kv_cache": _transformer("attention/scatter_pa_kv_cache"),
+    "npu_swiglu": _nn("activation/swi_glu"),
+    "npu_trans_quant_param": _nn("quant/trans_quant_param_v2"),
     "npu_transpose_batchmatmul": _nn("matmul/transpose_batch_mat_mul"),
 }

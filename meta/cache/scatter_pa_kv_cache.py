@@ -3,7 +3,8 @@
 key and value are (tokens, heads, channels) of float16, bfloat16 or int8, not empty; their channels may differ.
 slot_mapping has an int32 or int64 for each token. The caches have the same dtypes and the layouts that
 graph_quant.reference.cache.paged_cache describes for cache_mode Norm (or None) and PA_NZ; in mode Norm value has the
-dtype of key. Keys of four dimensions and compression need Ascend 950.
+dtype of key, in mode PA_NZ int8 values need int8 keys and a block has at most 65535 slots. The caches have a slot for
+every token. Keys of four dimensions and compression need Ascend 950.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 import torch
 from graph_quant.meta.cache.paged_cache import check_alike, check_rows
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import TILING_ERROR, Rules
 from graph_quant.reference.cache import scatter_pa_kv_cache as reference
 from graph_quant.reference.cache.paged_cache import NORM, PA_NZ
 from torch import Tensor
+
+LARGEST_BLOCK = 65535
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,33 @@ def _check_mode(
     for dim in range(2):
         rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
     check_alike(rules, key_cache, value_cache, mode)
+    _check_slots(rules, key, value, key_cache, mode)
     rules.dtype("slot_mapping", slot_mapping, (torch.int32, torch.int64))
     rules.rank("slot_mapping", slot_mapping, 1)
     rules.equal("slot_mapping.size(0)", slot_mapping.size(0), "key.size(0)", key.size(0))
     return mode
+
+
+def _check_slots(rules: Rules, key: Tensor, value: Tensor, key_cache: Tensor, mode: str) -> None:
+    """Check what only the tiling does: slots for all tokens, and in mode PA_NZ the dtypes and the size of a block."""
+    size = key_cache.size(-2 if mode == PA_NZ else 1)
+    slots = key_cache.size(0) * size
+    rules.require(
+        slots >= key.size(0),
+        lambda: f"key_cache must have a slot for every token, {key.size(0)}, got {slots} slots",
+        TILING_ERROR,
+    )
+    if mode == PA_NZ:
+        rules.require(
+            size <= LARGEST_BLOCK,
+            lambda: f"key_cache.size(-2) must be at most {LARGEST_BLOCK} in mode PA_NZ, got {size}",
+            TILING_ERROR,
+        )
+        rules.require(
+            value.dtype != torch.int8 or key.dtype == torch.int8,
+            lambda: f"key must be torch.int8 beside values of torch.int8, got {key.dtype}",
+            TILING_ERROR,
+        )
 
 
 @operator("npu_scatter_pa_kv_cache", reference=reference.scatter_pa_kv_cache, results=lambda _: ())

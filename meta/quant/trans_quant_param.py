@@ -1,9 +1,9 @@
 """npu_trans_quant_param: what may be passed, and what comes back.
 
-scale is float32, (n,) or (1, n), and without an offset also (g, 1) or (g, n), one row for each group of a
-grouped matmul. A one-dimensional scale and offset are equally long, or one of them has one element; beside
-a (1, n) scale the offset has the same shape. No tensor is empty. round_mode is 0 (also None), to truncate, or 1, to
-round. The result is int64.
+scale is float32, (n,) or (1, n); the document also has a row for each group of a grouped matmul, which only Ascend 950
+takes. A one-dimensional scale and offset are equally long, or one of them has one element; beside a (1, n) scale the
+offset has the same shape. No tensor is empty. round_mode is 0 (also None), to truncate, or 1, to round. The result is
+int64.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules, Size, statically_known_true, sym_or
+from graph_quant.meta.rules import ND, Rules, Size, statically_known_true, sym_or
 from graph_quant.quant_params import ROUND_HALF_EVEN, TRUNCATE
 from graph_quant.reference.quant.trans_quant_param import trans_quant_param as reference
 from torch import Tensor
@@ -32,6 +32,9 @@ def trans_quant_param(rules: Rules, scale: Tensor, offset: Tensor | None, round_
     rules.dtype("scale", scale, (torch.float32,))
     rules.rank("scale", scale, 1, 2)
     rules.not_empty("scale", scale)
+    if scale.dim() == 2:
+        rules.equal("scale.size(0)", scale.size(0), "1, in two dimensions", 1)
+    rules.format("scale", scale, ND)
     mode = TRUNCATE if round_mode is None else round_mode
     rules.require(mode in (TRUNCATE, ROUND_HALF_EVEN), lambda: f"round_mode must be None, 0 or 1, got {round_mode}")
     if offset is None:
@@ -39,8 +42,8 @@ def trans_quant_param(rules: Rules, scale: Tensor, offset: Tensor | None, round_
     rules.dtype("offset", offset, (torch.float32,))
     rules.rank("offset", offset, scale.dim(), why=", as scale has")
     rules.not_empty("offset", offset)
+    rules.format("offset", offset, ND)
     if scale.dim() == 2:
-        rules.equal("scale.size(0) beside an offset", scale.size(0), "1", 1)
         for dim in range(2):
             rules.equal(f"offset.size({dim})", offset.size(dim), f"scale.size({dim})", scale.size(dim))
         return _plan(tuple(scale.shape), False, mode)

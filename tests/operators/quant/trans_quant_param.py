@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from support.call_strategies import Draw, mostly, optional, tensor
 from support.call_table import Case, bad, good
-from support.tensors import f16, f32, i8, small32
+from support.tensors import f16, f32, i8, nz, small32
 
 GOOD = [
     good("trans_quant_param", "(1,)", f32(1)),
     good("trans_quant_param", "(n,)", f32(16), round_mode=1),
     good("trans_quant_param", "(1, n)", f32(1, 16), f32(1, 16)),
-    good("trans_quant_param", "(g, 1)", f32(4, 1)),
-    good("trans_quant_param", "(g, n)", f32(4, 16), None, 1),
     good("trans_quant_param", "(1,) with (n,)", f32(1), f32(16)),
     good("trans_quant_param", "(n,) with (1,)", f32(16), f32(1), 1),
     good("trans_quant_param", "round_mode None", f32(16), f32(16), None),
@@ -27,12 +25,18 @@ WRONG = [
     bad("trans_quant_param", "scale", "no dimension", f32()),
     bad("trans_quant_param", "scale.size(0)", "empty", f32(0)),
     bad("trans_quant_param", "scale.size(0)", "(g, n) with an offset", f32(4, 16), f32(4, 16)),
+    bad("trans_quant_param", "scale.size(0)", "(g, n)", f32(4, 16)),
+    bad("trans_quant_param", "scale.size(0)", "(g, 1)", f32(4, 1)),
     bad("trans_quant_param", "offset", "offset int32", f32(16), small32(16)),
     bad("trans_quant_param", "offset", "offset of another rank", f32(16), f32(1, 16)),
     bad("trans_quant_param", "offset.size(0)", "empty offset", f32(16), f32(0)),
     bad("trans_quant_param", "offset.size(0)", "other length", f32(16), f32(8)),
     bad("trans_quant_param", "offset.size(1)", "(1, n) with (1, 1)", f32(1, 16), f32(1, 1)),
     bad("trans_quant_param", "round_mode", "round_mode 2", f32(16), None, 2),
+]
+WRONG_FORMATS = [
+    bad("trans_quant_param", "scale", "scale in FRACTAL_NZ", nz(f32(1, 16))),
+    bad("trans_quant_param", "offset", "offset in FRACTAL_NZ", f32(1, 16), nz(f32(1, 16))),
 ]
 
 
