@@ -57,10 +57,13 @@ READ: dict[str, HostChecks] = {
     ),
     "npu_gemma_rms_norm": _nn("norm/rms_norm", left=_EMPTY),
     "npu_group_quant": _nn("quant/group_quant"),
+    "npu_grouped_matmul_add": _transformer("gmm/grouped_matmul_add"),
+    "npu_grouped_matmul_add_": _transformer("gmm/grouped_matmul_add"),
     "npu_grouped_matmul_finalize_routing": _transformer(
         "gmm/grouped_matmul_finalize_routing",
         left="bfloat16 scales of int8 weights, whose kernel has no reference here: refused",
     ),
+    "npu_grouped_matmul_swiglu_quant": _transformer("gmm/grouped_matmul_swiglu_quant"),
     "npu_interleave_rope": _transformer("posembedding/interleave_rope", left=_EMPTY),
     "npu_kv_rmsnorm_rope_cache": _transformer("posembedding/kv_rms_norm_rope_cache", left=_ROPE_CACHE),
     "npu_kv_rmsnorm_rope_cache_v2": _transformer("posembedding/kv_rms_norm_rope_cache", left=_ROPE_CACHE),

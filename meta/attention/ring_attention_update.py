@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules
+from graph_quant.meta.rules import FLOATS, ND, Rules
 from graph_quant.reference.attention.ring_attention_update import TIMES
 from graph_quant.reference.attention.ring_attention_update import ring_attention_update as reference
 from torch import Tensor
@@ -52,6 +52,13 @@ def ring_attention_update(
         _check_sequences(rules, prev_attn_out, prev_softmax_max)
     else:
         _check_tokens(rules, prev_attn_out, prev_softmax_max, actual_seq_qlen)
+    for name, tensor in {
+        "prev_attn_out": prev_attn_out,
+        "cur_attn_out": cur_attn_out,
+        "prev_softmax_max": prev_softmax_max,
+        **others,
+    }.items():
+        rules.format(name, tensor, ND)
     moments = Result(tuple(prev_softmax_max.shape), torch.float32)
     return Plan((Result(tuple(prev_attn_out.shape), prev_attn_out.dtype), moments, moments))
 

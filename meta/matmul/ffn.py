@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules, Size
+from graph_quant.meta.rules import ND, Rules, Size
 from graph_quant.reference.matmul.ffn import ACTIVATIONS, FAST, GATES, PRECISE, QUANT, precision_of
 from graph_quant.reference.matmul.ffn import ffn as reference
 from graph_quant.reference.matmul.grouped_products import ANTIQUANT, FLOAT
@@ -111,6 +111,8 @@ def ffn(
     }
     for name, (tensor, size) in restoring.items():
         check.one(name, tensor, form == ANTIQUANT, (x.dtype,), (size,))
+    for name, tensor in (("x", x), ("weight1", weight1), ("weight2", weight2)):
+        rules.format(name, tensor, ND)
     result = Result((*x.shape[:-1], weight2.size(-1)), dtype)
     return FfnPlan((result,), form, tokens, precision_of(form, x.dtype, precise), dtype)
 

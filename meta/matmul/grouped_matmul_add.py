@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import ND, Rules
 from graph_quant.reference.matmul import grouped_matmul_add as reference
 from torch import Tensor
 
@@ -46,4 +46,6 @@ def grouped_matmul_add(
     rules.one_of("group_type", group_type, (ALONG_K,))
     # torch_npu does not pass it to the kernels of A2 and A3, which would read counts as ends.
     rules.one_of("group_list_type", group_list_type, (None, 0), ", ends, on A2 and A3")
+    for name, operand in (("x", x), ("weight", weight)):
+        rules.format(name, operand, ND)
     return Plan((Result(tuple(summed.shape), summed.dtype),))

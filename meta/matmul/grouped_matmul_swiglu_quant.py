@@ -46,6 +46,7 @@ def grouped_matmul_swiglu_quant(
     rules.dtype("x", x, (torch.int8,))
     rules.format("weight", weight, NZ)
     results = _results(rules, x, weight, weight_scale, x_scale, group_list, bias, "bias")
+    rules.format("x", x, ND)
     return Plan((*results, Result((), torch.float32)))
 
 

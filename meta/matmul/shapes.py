@@ -37,7 +37,7 @@ def check_inner(rules: Rules, name: str, tensor: torch.Tensor) -> None:
 
 
 def broadcast(rules: Rules, batch1: torch.Size, batch2: torch.Size) -> tuple[Size, ...]:
-    """The broadcast of leading dimensions; a size of 1 broadcasts to any other, including 0."""
+    """The broadcast of leading dimensions; a size of 1 broadcasts to any other."""
     longer, shorter = (batch1, batch2) if len(batch1) >= len(batch2) else (batch2, batch1)
     extra = len(longer) - len(shorter)
     shape: list[Size] = list(longer[:extra])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules, Size
+from graph_quant.meta.rules import ND, Rules, Size
 from graph_quant.reference.norm import mhc_post as reference
 from torch import Tensor
 
@@ -44,6 +44,7 @@ def mhc_post(rules: Rules, x: Tensor, h_res: Tensor | None, h_out: Tensor, h_pos
     rules.equal("x.size(-2)", x.size(-2), "the streams", STREAMS)
     channels = x.size(-1)
     rules.require(channels % STEP == 0, lambda: f"x.size(-1) must be a multiple of {STEP}, got {channels}")
+    rules.format("x", x, ND)
     rules.require(channels <= MOST, lambda: f"x.size(-1) must be at most {MOST}, got {channels}")
     return Plan((Result(tuple(x.shape), x.dtype),))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant.destination import INT4, SCALAR_TYPES
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import ND, Rules
 from graph_quant.reference.quant.kronecker_quant import kronecker_quant as reference
 from torch import Tensor
 
@@ -58,6 +58,7 @@ def kronecker_quant(
         lambda: f"dst_dtype must be None or torch.int32 on A2 and A3, got {dst_dtype}",
     )
     rules.require(not dst_type_max, lambda: f"dst_type_max is for Ascend 950, leave it None or 0, got {dst_type_max}")
+    rules.format("x", x, ND)
     results = (
         Result((x.size(0), x.size(1), width // INT4.packing), torch.int32),
         Result((x.size(0),), torch.float32),

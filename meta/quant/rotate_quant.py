@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant.destination import INT4, INT8, Destination
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import ND, Rules
 from graph_quant.reference.quant.rotate_quant import rotate_quant as reference
 from torch import Tensor
 
@@ -65,5 +65,7 @@ def rotate_quant(
     rules.one_of("round_mode", round_mode, (None, "rint", "round", "floor"))
     for name, value in (("scale_alg", scale_alg), ("dst_type_max", dst_type_max), ("transpose_y", transpose_y)):
         rules.require(not value, lambda: f"{name} is for Ascend 950, leave it at its default, got {value}")  # noqa: B023
+    rules.format("x", x, ND)
+    rules.format("rotation", rotation, ND)
     shape = (rows, width // INT4.packing if destination.is_packed else width)
     return RotateQuantPlan((Result(shape, destination.storage), Result((rows,), torch.float32)), destination)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.call_strategies import SEEDS, Draw, mostly, tensor
 from support.call_table import Statement, bad
-from support.tensors import bf16, ends, f16, f32, f64
+from support.tensors import bf16, ends, f16, f32, f64, nz
 
 OP = "ring_attention_update"
 
@@ -55,6 +55,10 @@ WRONG = [
     bad(OP, "prev_attn_out.size(2)", "48 channels", *tokens(channels=48), **TND),
     bad(OP, "prev_attn_out.size(2)", "832 channels", *tokens(channels=832), **TND),
     bad(OP, "prev_attn_out.size(1)", "257 heads", *tokens(heads=257), **TND),
+]
+WRONG_FORMATS = [
+    bad(OP, "cur_attn_out", "in FRACTAL_NZ", *swapped(S, 3, nz(S[3]))),
+    bad(OP, "cur_softmax_sum", "sums in FRACTAL_NZ", *swapped(S, 5, nz(S[5]))),
 ]
 WRONG_VALUES = [
     bad(OP, "prev_softmax_max", "eight numbers", *swapped(S, 1, S[1] + torch.arange(8.0))),

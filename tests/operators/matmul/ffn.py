@@ -11,7 +11,7 @@ from operators.matmul.grouped_data import Data
 from support.arrays import Array, as_bf16, exp, numbers, rounded
 from support.call_strategies import Draw
 from support.call_table import Call, Case, Statement, bad, good, packed
-from support.tensors import bf16, f16, f32, i8, small32
+from support.tensors import bf16, f16, f32, i8, nz, small32
 
 OP = "ffn"
 HALF: dict[str, Any] = {"x": f16(3, 16), "weight1": f16(16, 32), "weight2": f16(32, 16), "activation": "gelu"}
@@ -130,6 +130,9 @@ WRONG = [
     wrong("antiquant_scale2", "antiquant_scale of another dtype", ANTIQUANT, antiquant_scale2=bf16(16)),
     wrong("antiquant_offset1.size(0)", "antiquant_offset short", ANTIQUANT, antiquant_offset1=f16(16)),
     wrong("antiquant_scale1", "antiquant_scale of float16 weights", HALF, antiquant_scale1=f16(32)),
+]
+WRONG_FORMATS = [
+    wrong(name, f"{name} in FRACTAL_NZ", HALF, **{name: nz(HALF[name])}) for name in ("x", "weight1", "weight2")
 ]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.call_strategies import SEEDS, Draw, tensor
 from support.call_table import Statement, bad
 from support.numpy_rules import floats
-from support.tensors import bf16, f16, f32, f64
+from support.tensors import bf16, f16, f32, f64, nz
 
 OP, INPLACE = "grouped_matmul_add", "grouped_matmul_add_"
 
@@ -41,6 +41,10 @@ WRONG = [
     wrong("transpose_weight", "weight transposed", transpose_weight=True),
     wrong("group_type", "groups of rows", group_type=0),
     wrong("group_list_type", "counts", group_list_type=1),
+]
+WRONG_FORMATS = [
+    wrong("x", "x in FRACTAL_NZ", 1, nz(f16(8, 4))),
+    wrong("weight", "weight in FRACTAL_NZ", 2, nz(f16(8, 6))),
 ]
 WRONG_VALUES = [
     wrong("group_list", "falling ends", 3, torch.tensor([5, 3])),

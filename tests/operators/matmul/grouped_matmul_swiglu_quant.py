@@ -153,6 +153,7 @@ WRONG_VALUES = [
 
 WRONG_FORMATS = [
     bad(TWO, "weight[0]", "int4 in NC1HWC0", X, [stored(W4, 3)], [P], T, G, weight_assist_matrix=[B]),
+    bad(ONE, "x", "x in FRACTAL_NZ", nz(X), nz(W), G, S, T),
     bad(ONE, "weight", "int8 in ND", X, W, G, S, T),
     bad(ONE, "weight", "int4 in ND", X, W4, G, P, T, bias=B),
     bad(TWO, "weight[0]", "int8 in ND", X, [W8], [S8], T, G),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.call_strategies import SEEDS, Draw, tensor
 from support.call_table import Statement, bad
-from support.tensors import bf16, f16, f32
+from support.tensors import bf16, f16, f32, nz
 
 OP, BACK = "mhc_post", "mhc_post_backward"
 
@@ -40,6 +40,7 @@ WRONG = [
     bad(BACK, "grad_y", "another dtype", X.bfloat16(), X, RES, OUT, POST),
     bad(BACK, "grad_y.size(0)", "of one token", X[:1], X, RES, OUT, POST),
 ]
+WRONG_FORMATS = [bad(OP, "x", "in FRACTAL_NZ", nz(X), RES, OUT, POST)]
 
 
 def expected(x: torch.Tensor, h_res: torch.Tensor, h_out: torch.Tensor, h_post: torch.Tensor) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.call_strategies import Draw, mostly, tensor
 from support.call_table import Case, Statement, bad, good
 from support.numpy_rules import floats, pack
-from support.tensors import bf16, f16, f32, i8
+from support.tensors import bf16, f16, f32, i8, nz
 
 OP = "kronecker_quant"
 X, P1, P2 = f16(3, 5, 16), f16(5, 5), f16(16, 16)
@@ -42,6 +42,7 @@ WRONG = [
     bad(OP, "dst_dtype", "float4 of Ascend 950", X, P1, P2, 1.0, 296),
     bad(OP, "dst_type_max", "dst_type_max of Ascend 950", X, P1, P2, 1.0, None, 6.0),
 ]
+WRONG_FORMATS = [bad(OP, "x", "in FRACTAL_NZ", nz(X), P1, P2)]
 
 
 def golden() -> Case:

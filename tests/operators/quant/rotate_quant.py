@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.call_strategies import Draw, mostly, tensor
 from support.call_table import Case, Statement, bad, good
 from support.numpy_rules import floats, pack
-from support.tensors import bf16, f16, f32
+from support.tensors import bf16, f16, f32, nz
 
 OP, INT4_NUMBER = "rotate_quant", 16
 X, R = f16(3, 128), f16(32, 32)
@@ -42,6 +42,10 @@ WRONG = [
     bad(OP, "scale_alg", "scale_alg of Ascend 950", X, R, scale_alg=1),
     bad(OP, "dst_type_max", "dst_type_max of Ascend 950", X, R, dst_type_max=6.0),
     bad(OP, "transpose_y", "transpose_y", X, R, transpose_y=True),
+]
+WRONG_FORMATS = [
+    bad(OP, "x", "in FRACTAL_NZ", nz(X), R),
+    bad(OP, "rotation", "rotation in FRACTAL_NZ", X, nz(R)),
 ]
 
 
