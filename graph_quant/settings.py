@@ -94,6 +94,13 @@ VARIABLES = (
         "The memory that each device reports. It is reserved, and the machine's is used where a program writes to it.",
     ),
     Variable(
+        "GRAPH_QUANT_TRITON_CORES",
+        "1 or more",
+        "those of the chip",
+        "The cube cores that Triton's driver reports, with two vector cores for each. Kernels start a program for each "
+        "core, which the host runs one after another: with 1, vLLM is several times as fast.",
+    ),
+    Variable(
         "GRAPH_QUANT_CANN",
         "a version such as 9.1 or 9.1.0",
         "what the installed torch_npu was released for",

@@ -161,6 +161,16 @@ def test_the_driver_reports_the_cores() -> None:
     ]
 
 
+def test_fewer_cores_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    utils = triton.runtime.driver.active.utils
+    monkeypatch.setenv("GRAPH_QUANT_TRITON_CORES", "2")
+    assert utils.get_device_properties(0) == {"num_aicore": 2, "num_vectorcore": 4}
+    for wrong in ("0", "-1", "two"):
+        monkeypatch.setenv("GRAPH_QUANT_TRITON_CORES", wrong)
+        with pytest.raises(ValueError, match="GRAPH_QUANT_TRITON_CORES must be a number from 1, got "):
+            utils.get_device_properties(0)
+
+
 def test_what_a_device_refuses() -> None:
     x = torch.zeros(4)
     with pytest.raises(ValueError, match="triton kernel add_in_place: x must be on an NPU, got a tensor on cpu"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from triton.backends.compiler import BaseBackend, GPUTarget
 from triton.backends.driver import DriverBase
 
 NAME = "ascend"
+CORES = "GRAPH_QUANT_TRITON_CORES"
 
 
 def register() -> None:
@@ -23,6 +25,10 @@ class HostUtils:
 
     def get_device_properties(self, device: int | None = None) -> dict[str, int]:
         """Return the numbers of cores, by triton-ascend's names."""
+        if chosen := os.environ.get(CORES):
+            if not chosen.isdecimal() or int(chosen) < 1:
+                raise ValueError(f"{CORES} must be a number from 1, got {chosen!r}")
+            return {"num_aicore": int(chosen), "num_vectorcore": 2 * int(chosen)}
         properties: Any = torch.npu.get_device_properties(device)  # type: ignore[attr-defined]
         return {"num_aicore": properties.cube_core_num, "num_vectorcore": properties.vector_core_num}
 

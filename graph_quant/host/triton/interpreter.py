@@ -5,6 +5,7 @@ Upstream keeps bfloat16 as integers, on which it computes as on integers, and cu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +26,9 @@ _FLOATS = ("fp16", "bf16", "fp32", "fp64")
 def extend() -> None:
     """Replace the parts of the interpreter that differ."""
     builder: Any = interpreter.InterpreterBuilder
+    # Checks of overflow are for debugging: they compute each integer operation in int64 too, and discard the result.
+    options = interpreter.interpreter_builder.options
+    interpreter.interpreter_builder.options = replace(options, sanitize_overflow=False)
     interpreter._get_np_dtype = np_dtype
     interpreter._patch_lang = patch_once
     builder.create_masked_load = load
