@@ -18,9 +18,9 @@ import torch._dynamo.config
 import torch_npu  # noqa: F401
 import torchair  # noqa: F401
 
-from .outcome import TOO_LONG
+from graph_quant.start import tools
 
-_TOOLS = Path(__file__).with_name("bin").resolve()
+from .outcome import TOO_LONG
 
 
 def run_script(path: str, folder: str, printed: str, gigabytes: float) -> None:
@@ -43,7 +43,7 @@ def run_tests(request: tuple[str, list[str], int | None, float], folder: str, pr
     checkout, options, sample, seconds = request
     _isolate(folder, printed, gigabytes)
     sys.path.insert(0, checkout)
-    os.environ["PATH"] = os.pathsep.join([str(_TOOLS), os.environ.get("PATH", "")])
+    tools.add_to_path()
     import pytest
 
     plugins: list[object] = [TimeLimit(seconds)] if sample is None else [TimeLimit(seconds), Sample(sample)]

@@ -8,8 +8,12 @@ import pytest
 
 TEST = """
 def test_ready():
-    import sys
+    import shutil, subprocess, sys
     assert ("graph_quant" in sys.modules) is {expected}
+    assert (shutil.which("npu-smi") is not None) is {expected}
+    if {expected}:
+        assert b"Ascend910B3" in subprocess.run(["npu-smi", "info"], capture_output=True, check=True).stdout
+        assert subprocess.run(["npu-smi", "set"], capture_output=True).returncode == 1
 """
 
 

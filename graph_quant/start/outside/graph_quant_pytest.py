@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Prepare the process before the first conftest imports torch."""
     if early_config.getini(_OPTION):
-        import graph_quant  # noqa: F401
+        import graph_quant.pytest  # noqa: F401
 
 
 def pytest_report_header() -> str | None:
