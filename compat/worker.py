@@ -17,7 +17,6 @@ import torch
 import torch._dynamo.config
 import torch_npu  # noqa: F401
 import torchair  # noqa: F401
-
 from graph_quant.start import tools
 
 from .outcome import TOO_LONG
