@@ -56,6 +56,16 @@ def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
                 return list(outcomes(*job.recipe, job.folder, Path(folder), run_recipe))
             except Exception as error:  # one recipe must not stop the others
                 return [Outcome(job.name, Verdict.FAILED, f"{type(error).__name__}: {error}"[:160])]
+        if job.engine_model:
+            from .engine.compare import outcomes as serve
+
+            def run_driver(arguments: list[str], cwd: Path, more: dict[str, str]) -> tuple[int | None, str]:
+                return _process(arguments, cwd, limits.seconds, more)
+
+            try:
+                return list(serve(job.engine_model, Path(folder), run_driver))
+            except Exception as error:  # one model must not stop the others
+                return [Outcome(job.name, Verdict.FAILED, f"{type(error).__name__}: {error}"[:160])]
         if job.tests is None:
             script = Path(folder) / "example.py"
             script.write_text(job.code, encoding="utf-8")

@@ -1,10 +1,11 @@
-"""Suites: tests, documents, layers and recipes in the user's checkouts."""
+"""Suites: tests, documents, layers, recipes and engines in the user's checkouts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from .documents import Example, examples
@@ -23,6 +24,7 @@ class Job:
     sample: int | None = None  # run this many evenly spaced tests
     folder: Path | None = None
     recipe: tuple[str, int] | None = None  # its name, and the number of ranks
+    engine_model: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Suite:
     """A part of a checkout.
 
     ``patterns`` select test files, of which ``sample`` tests each are run; ``recipes`` are models, ``layers`` a project
-    with quantised layers; otherwise it has documents with examples, with ``of_ranks`` those for several ranks. Only
-    files that contain ``mentioning`` are run, in ``environment``.
+    with quantised layers, ``engine_models`` those that an engine serves; otherwise it has documents with examples, with
+    ``of_ranks`` those for several ranks. Only files that contain ``mentioning`` are run, in ``environment``.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Suite:
     environment: tuple[tuple[str, str], ...] = ()
     recipes: tuple[tuple[str, int], ...] = ()
     layers: str = ""
+    engine_models: tuple[str, ...] = ()
     of_ranks: bool = False
 
     def jobs(self, checkouts: Path) -> Iterator[Job]:
@@ -52,6 +55,9 @@ class Suite:
             yield from (
                 Job(self.name, title(name, ranks), folder=root, recipe=(name, ranks)) for name, ranks in self.recipes
             )
+            return
+        if self.engine_models:
+            yield from (Job(self.name, name, engine_model=name) for name in self.engine_models)
             return
         if self.layers:
             from . import layers  # imports torch, which nothing else here needs
@@ -84,8 +90,8 @@ class Suite:
         return f"from pathlib import Path\nfrom compat.layers import check\nprint({called})\n"
 
     def is_available(self, checkouts: Path) -> bool:
-        """Whether the checkout exists."""
-        return (checkouts / self.checkout / self.root).is_dir()
+        """Whether the checkout exists, and for an engine vLLM."""
+        return (checkouts / self.checkout / self.root).is_dir() and (not self.engine_models or bool(find_spec("vllm")))
 
 
 _DEVICES = (("GRAPH_QUANT_DEVICES", "16"),)
@@ -111,6 +117,10 @@ _RECIPES = (
     *((name, 2) for name in ("deepseek_v3_2_exp", "deepseek_v3_2_exp-w4a8", "glm_5", "longcat_flash", "kimi_k2")),
     *((name, 2) for name in ("kimi_k2_thinking", "hy3", "qwen3_5", "gemma_4", "step3p7_flash", "longcat_flash_lite")),
     *((name, 1) for name in ("gpt_oss", "pangu_7b")),
+)
+_ENGINE_MODELS = (
+    *("qwen3-bf16", "qwen3-w8a8-dynamic", "qwen3-w8a8-static", "qwen3_moe-bf16", "qwen3_moe-w8a8-dynamic"),
+    *("deepseek_v3-bf16", "deepseek_v3-w8a8-dynamic"),
 )
 SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),
@@ -150,5 +160,6 @@ SUITES = (
     Suite("recipes", "cann-recipes-infer", "", recipes=_RECIPES),
     Suite("sglang-layers", "sglang", "python/sglang/srt/hardware_backend/npu", layers="sglang"),
     Suite("vllm-ascend", "vllm-ascend", "tests/ut/quantization", ("**/test_*.py",)),
+    Suite("vllm-engine", "vllm-ascend", "vllm_ascend", engine_models=_ENGINE_MODELS),
     Suite("vllm-ascend-layers", "vllm-ascend", "vllm_ascend/quantization/methods", layers="vllm-ascend"),
 )

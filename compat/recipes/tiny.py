@@ -33,13 +33,13 @@ ONE_MODEL_AT_A_TIME = RLock()
 
 def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
     """Write the model's folder and the runner's settings; return the path of the settings."""
-    tokens = _tokenizer(folder)
+    tokens = write_tokenizer(folder)
     ids = {"eos_token_id": tokens - 2, "bos_token_id": tokens - 1, "pad_token_id": tokens - 1}
     config = {**recipe.config, **ids}
     plain = _plain(recipe, folder)
     if recipe.is_in_transformers:
         with ONE_MODEL_AT_A_TIME:
-            _weights(plain, config)
+            write_weights(plain, config)
     else:
         (folder / "config.json").write_text(json.dumps(config))
     if recipe.bits is not None:
@@ -113,7 +113,7 @@ def last_logits(model: nn.Module, prompt: list[int]) -> torch.Tensor:
     return logits
 
 
-def _weights(folder: Path, config: Mapping[str, Any]) -> None:
+def write_weights(folder: Path, config: Mapping[str, Any]) -> None:
     folder.mkdir(exist_ok=True)
     written = json.dumps(config)
     (folder / "config.json").write_text(written)
@@ -153,7 +153,7 @@ def _quantisation(recipe: Recipe, weight_bits: int, activation_bits: int) -> dic
     }
 
 
-def _tokenizer(folder: Path) -> int:
+def write_tokenizer(folder: Path) -> int:
     """Write a tokenizer with a token for each byte and three special ones; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = {token: index for index, token in enumerate([*sorted(pre_tokenizers.ByteLevel.alphabet()), *_SPECIAL])}

@@ -1,0 +1,1 @@
+"""vLLM's engine with vllm-ascend, on tiny models with random weights."""

@@ -1,0 +1,54 @@
+"""Checkpoints in the format of msModelSlim, as vllm-ascend reads them, from checkpoints of transformers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+_LINEAR = re.compile(r"model\.layers\..*\.(?P<name>\w+_proj(_with_mqa)?|wq_b|wk)\.weight")
+_FILE = "model.safetensors"
+
+
+def quantise(plain: Path, out: Path, scheme: str, unquantised: Collection[str], inputs: Mapping[str, Tensor]) -> None:
+    """Quantise the linears of ``plain`` into ``out``, and replace those in ``plain`` by their dequantised values.
+
+    ``inputs`` are the largest magnitudes that static schemes need, by the name of the linear.
+    """
+    stored: dict[str, Tensor] = {}
+    description: dict[str, str] = {"model_quant_type": scheme}
+    dequantised: dict[str, Tensor] = {}
+    for name, weight in load_file(plain / _FILE).items():
+        linear = _LINEAR.fullmatch(name)
+        if linear is None or linear["name"] in unquantised:
+            stored[name] = dequantised[name] = weight
+            description[name] = "FLOAT"
+            continue
+        scale = weight.float().abs().amax(1, keepdim=True) / 127
+        integers = torch.round(weight.float() / scale).to(torch.int8)
+        dequantised[name] = integers * scale
+        prefix = name.removesuffix(".weight")
+        parts = {"weight": integers, "weight_scale": scale, "weight_offset": torch.zeros_like(scale)}
+        if scheme == "W8A8":
+            parts |= _static(integers, scale, inputs[prefix])
+        stored |= {f"{prefix}.{part}": tensor for part, tensor in parts.items()}
+        description |= dict.fromkeys((f"{prefix}.{part}" for part in parts), scheme)
+    save_file(stored, out / _FILE, metadata={"format": "pt"})
+    save_file(dequantised, plain / _FILE, metadata={"format": "pt"})
+    (out / "quant_model_description.json").write_text(json.dumps(description))
+
+
+def _static(integers: Tensor, scale: Tensor, largest: Tensor) -> dict[str, Tensor]:
+    """Return the parts of a static scheme with symmetric activations."""
+    input_scale = (largest / 127).float().reshape(1)
+    return {
+        "input_scale": input_scale,
+        "input_offset": torch.zeros(1),
+        "deq_scale": (scale.squeeze(1) * input_scale).float(),
+        "quant_bias": torch.zeros(len(integers), dtype=torch.int32),
+    }

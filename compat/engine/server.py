@@ -1,0 +1,114 @@
+"""Serves prompts by ``vllm serve`` and the OpenAI API: ``server.py FOLDER`` with its settings in the folder.
+
+All prompts are requested at once. Then Ctrl-C must end every process, and leave nothing in shared memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from openai import AsyncOpenAI, OpenAIError
+
+_SHARED = Path("/dev/shm")
+_ENDING = 60.0
+
+
+def main() -> None:
+    """Serve, ask, stop."""
+    folder = Path(sys.argv[1])
+    settings = json.loads((folder / "settings.json").read_text())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    before = set(_SHARED.iterdir())
+    options = [part for name, value in settings["options"].items() for part in _option(name, value)]
+    listen = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", "model"]
+    command = ["-m", "graph_quant", "run", "-m", "vllm.entrypoints.cli.main", "serve", str(folder), *listen, *options]
+    server = subprocess.Popen([sys.executable, *command], start_new_session=True)
+    try:
+        requests = asyncio.run(_ask(server, f"http://127.0.0.1:{port}/v1", settings["prompts"], settings["tokens"]))
+    finally:
+        os.killpg(server.pid, signal.SIGINT)
+        left = _wait(server)
+    assert not left, f"{left} processes are left after Ctrl-C"
+    assert not (files := set(_SHARED.iterdir()) - before - _in_use()), f"/dev/shm holds {files}"
+    (folder / "requests.json").write_text(json.dumps(requests))
+
+
+def _option(name: str, value: Any) -> list[str]:
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        return [flag] if value else []
+    return [flag, json.dumps(value) if isinstance(value, dict) else str(value)]
+
+
+async def _ask(server: subprocess.Popen[bytes], url: str, prompts: list[str], tokens: int) -> list[dict[str, Any]]:
+    async with AsyncOpenAI(base_url=url, api_key="none") as client:
+        while True:
+            if server.poll() is not None:
+                raise RuntimeError(f"the server ended with {server.returncode}")
+            with contextlib.suppress(OpenAIError):
+                await client.models.list()
+                break
+            await asyncio.sleep(1)
+        return list(await asyncio.gather(*(_complete(client, prompt, tokens) for prompt in prompts)))
+
+
+async def _complete(client: AsyncOpenAI, prompt: str, tokens: int) -> dict[str, Any]:
+    asked = {"ignore_eos": True, "return_token_ids": True, "return_tokens_as_token_ids": True}
+    answer = await client.completions.create(
+        model="model", prompt=prompt, max_tokens=tokens, temperature=0, logprobs=5, extra_body=asked
+    )
+    (choice,) = answer.choices
+    extra = choice.model_extra or {}
+    steps = (choice.logprobs and choice.logprobs.top_logprobs) or []
+    return {
+        "prompt": extra["prompt_token_ids"],
+        "tokens": extra["token_ids"],
+        "logprobs": [{name.removeprefix("token_id:"): value for name, value in step.items()} for step in steps],
+    }
+
+
+def _wait(server: subprocess.Popen[bytes]) -> int:
+    """Return the number of processes of the server that are left some time after it was interrupted."""
+    end = time.monotonic() + _ENDING
+    while left := _processes(server.pid):
+        server.poll()
+        if time.monotonic() > end:
+            os.killpg(server.pid, signal.SIGKILL)
+            break
+        time.sleep(0.5)
+    return left
+
+
+def _processes(session: int) -> int:
+    count = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # After the name in brackets: the state, the parent, the group, the session.
+            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
+            count += int(of) == session and state != "Z"
+    return count
+
+
+def _in_use() -> set[Path]:
+    """Return the files that a process maps: other programs of the machine use shared memory too."""
+    mapped = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            mapped |= {Path(line.split()[-1]) for line in maps.read_text().splitlines() if str(_SHARED) in line}
+    return mapped
+
+
+if __name__ == "__main__":
+    main()
