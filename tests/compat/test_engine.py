@@ -46,6 +46,19 @@ def test_quantised_checkpoints_equal_their_dequantised_copies(tmp_path: Path, sc
         assert torch.allclose(stored[f"{LINEAR}.deq_scale"], expected)
 
 
+def test_the_reference_rounds_the_inputs_of_quantised_linears() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(1, 1, bias=False))
+    for linear in model:
+        torch.nn.init.ones_(linear.weight)
+    x = torch.tensor([[127.0, 3.4], [254.0, 3.4]])  # sums of 130.4 and 257.4
+    compare.round_inputs(model, {"0.weight_scale": torch.ones(1)})
+    assert model(x).flatten().tolist() == [130, 258], "by the largest of each token"
+    static = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False))
+    torch.nn.init.ones_(static[0].weight)
+    compare.round_inputs(static, {"0.weight_scale": torch.ones(1), "0.input_scale": torch.tensor([2.0])})
+    assert static(x).flatten().tolist() == [132, 258], "by the scale"
+
+
 def test_a_token_behind_the_best_is_a_tie_or_an_error() -> None:
     logits = torch.tensor([[4.0, 3.99, 0.0], [0.0, 1.0, 2.0]])
     logprobs = [{str(token): value for token, value in enumerate(row)} for row in logits.log_softmax(-1).tolist()]
