@@ -121,6 +121,8 @@ _RECIPES = (
 _ENGINE_MODELS = (
     *("qwen3-bf16", "qwen3-w8a8-dynamic", "qwen3-w8a8-static", "qwen3_moe-bf16", "qwen3_moe-w8a8-dynamic"),
     *("deepseek_v3-bf16", "deepseek_v3-w8a8-dynamic"),
+    *("qwen3-bf16, two ranks", "qwen3_moe-w8a8-dynamic, two ranks share experts"),
+    *("qwen3-bf16, chunked prefill", "qwen3-bf16, n-gram speculation"),
 )
 SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),

@@ -49,6 +49,8 @@ def _config(recipe: str, **changes: Any) -> dict[str, Any]:
 _QWEN3 = _config("qwen3")
 _QWEN3_MOE = _config("qwen3_moe")
 _DEEPSEEK = _config("deepseek_r1")
+_TWO, _TWO_DEVICES = {"tensor_parallel_size": 2}, {"GRAPH_QUANT_DEVICES": "2"}
+_NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 MODELS = {
     "qwen3-bf16": Model(_QWEN3),
     "qwen3-w8a8-dynamic": Model(_QWEN3, "W8A8_DYNAMIC", _SHORT),
@@ -57,4 +59,10 @@ MODELS = {
     "qwen3_moe-w8a8-dynamic": Model(_QWEN3_MOE, "W8A8_DYNAMIC", _SHORT),
     "deepseek_v3-bf16": Model(_DEEPSEEK, None, _SHORT),
     "deepseek_v3-w8a8-dynamic": Model(_DEEPSEEK, "W8A8_DYNAMIC", _SHORT),
+    "qwen3-bf16, two ranks": Model(_QWEN3, None, _SHORT, _TWO, _TWO_DEVICES),
+    "qwen3_moe-w8a8-dynamic, two ranks share experts": Model(
+        _QWEN3_MOE, "W8A8_DYNAMIC", _SHORT, {**_TWO, "enable_expert_parallel": True}, _TWO_DEVICES
+    ),
+    "qwen3-bf16, chunked prefill": Model(_QWEN3, None, (EAGER,), {"max_num_batched_tokens": 16}),
+    "qwen3-bf16, n-gram speculation": Model(_QWEN3, None, (EAGER,), {"speculative_config": _NGRAM}),
 }
