@@ -1,7 +1,8 @@
-"""One golden against one kernel: `tests/assets/golden.py` of a checkout names a function for each GE op type.
+"""One golden against one kernel: `tests/assets/*golden.py` of a checkout names a function for each GE op type.
 
 A golden takes the inputs of its op type as NumPy arrays by position, and the attributes by name; so does a kernel of
-the host, with tensors. Both get the same uniform samples, with all inputs of one shape.
+the host, with tensors. Where the golden has cases of its own for Ascend 950 and the kernel is described for that chip,
+they run as that chip does; else both get the same uniform samples, with all inputs of one shape.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from graph_quant.ge import KERNELS
+from graph_quant import chip
+from graph_quant.ge import KERNELS, TO_ATTRIBUTE, facts, stored_dtype
 from torch import Tensor
+
+from .cases import Case, read_cases, sample, to_tensor
 
 SHAPE = (4, 32)
 # Inputs of another shape, by op type and input.
@@ -34,10 +38,10 @@ NOT_SAMPLED = ("BNInferGrad", "DeepNormGrad")
 OTHER_KERNELS = {"Gelu": "of Ascend 950's kernel, which approximates with tanh; GE's operator is exact"}
 DTYPES = (torch.float32, torch.float16)
 # Of the largest number in a result: what a few roundings in another order may change.
-CLOSE = {torch.float32: 2**-18, torch.float16: 2**-8}
-
-
+CLOSE = {torch.float32: 2**-18, torch.float16: 2**-8, torch.bfloat16: 2**-6}
 _NATIVE = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64")
+# Results that are compared code by code.
+_CODES = ("float8", "float4", "hifloat8")
 
 
 class Verdict(Enum):
@@ -62,7 +66,7 @@ class Result:
 def find_goldens(checkout: Path) -> Iterator[tuple[str, Path, str]]:
     """Yield op type, file and function name of every golden that has a kernel here."""
     by_letters = {name.lower(): name for name in KERNELS}
-    for path in sorted(checkout.glob("**/tests/assets/golden.py")):
+    for path in sorted(checkout.glob("**/tests/assets/*golden.py")):
         for title, function in _declared(path):
             name = by_letters.get(title.replace("_", "").lower())
             if name is not None:
@@ -70,15 +74,19 @@ def find_goldens(checkout: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 def _declared(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield what ``__golden__`` declares, without running the file."""
+    """Yield what ``__golden__`` or ``__spec__`` declares, without running the file."""
     try:
         body = ast.parse(path.read_text(encoding="utf-8")).body
     except SyntaxError:
         return  # one public golden does not parse
     for node in body:
-        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__golden__" for target in node.targets):
-            declared = ast.literal_eval(node.value)
-            yield from declared.get("kernel", {}).items()
+        if not isinstance(node, ast.Assign):
+            continue
+        names = {getattr(target, "id", "") for target in node.targets}
+        if "__golden__" in names:
+            yield from ast.literal_eval(node.value).get("kernel", {}).items()
+        elif "__spec__" in names:
+            yield from ast.literal_eval(node.value).items()
 
 
 def compare(name: str, path: Path, function: str) -> Result:
@@ -87,7 +95,15 @@ def compare(name: str, path: Path, function: str) -> Result:
         golden = _load(path, function)
     except Exception as error:
         return Result(name, Verdict.NOT_RUN, f"the golden does not load: {error}")
-    verdicts = [_compare_dtype(name, golden, dtype) for dtype in DTYPES]
+    cases: list[Case] = []
+    if chip.ASCEND_950 in KERNELS[name].chips:
+        titles = [title for title, declared in _declared(path) if declared == function]
+        cases = [case for title in titles for case in read_cases(path, title)]
+    if cases:
+        with chip.use(chip.ASCEND_950):
+            verdicts = [_compare_case(name, golden, case) for case in cases]
+    else:
+        verdicts = [_compare_dtype(name, golden, dtype) for dtype in DTYPES]
     ran = [result for result in verdicts if result.verdict is not Verdict.NOT_RUN]
     worst = [Verdict.EXACT, Verdict.CLOSE, Verdict.REFUSED, Verdict.WRONG]
     return max(ran, key=lambda result: worst.index(result.verdict)) if ran else verdicts[0]
@@ -100,7 +116,7 @@ def _load(path: Path, function: str) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     golden: Callable[..., Any] = getattr(module, function)
-    return golden
+    return getattr(golden, "golden", golden)  # a spec is a class with a golden
 
 
 def _compare_dtype(name: str, golden: Callable[..., Any], dtype: torch.dtype) -> Result:
@@ -135,6 +151,32 @@ def _compare_dtype(name: str, golden: Callable[..., Any], dtype: torch.dtype) ->
     return _judge(name, dtype, expected, actual)
 
 
+def _compare_case(name: str, golden: Callable[..., Any], case: Case) -> Result:
+    """Run a case of the authors; the reason says its name."""
+    kernel = KERNELS[name]
+    try:
+        arrays = sample(case)
+        tensors = [None if array is None else to_tensor(array.copy()) for array in arrays]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            expected = golden(*arrays, **case.attributes, **case.context())
+    except Exception as error:
+        return Result(name, Verdict.NOT_RUN, f"the golden refuses {case.name}: {error}")
+    attributes = {key: value for key, value in case.attributes.items() if key not in facts(name).idle}
+    if "dtype" in attributes:  # these files leave it at 1, and say the result's dtype apart
+        attributes["dtype"] = TO_ATTRIBUTE[case.output_dtypes[0]]
+    accepted = len(inspect.signature(kernel.function).parameters) - len(kernel.attributes)
+    try:
+        actual = kernel.function(*tensors[:accepted], **attributes)
+    except Exception as error:
+        reason = f"{case.name}: {type(error).__name__}: {error}"
+        return Result(name, Verdict.REFUSED, reason.splitlines()[0][:160])
+    first = actual[0] if isinstance(actual, (list, tuple)) else actual
+    result = _judge(name, first.dtype, expected, actual)
+    reason = f"{case.name}: {result.reason}" if result.reason else "its own cases"
+    return Result(name, result.verdict, reason)
+
+
 def _judge(name: str, dtype: torch.dtype, expected: Any, actual: Any) -> Result:
     wanted = list(expected) if isinstance(expected, (list, tuple)) else [expected]
     results = list(actual) if isinstance(actual, (list, tuple)) else [actual]
@@ -143,6 +185,17 @@ def _judge(name: str, dtype: torch.dtype, expected: Any, actual: Any) -> Result:
     verdict = Verdict.EXACT
     for one, other in zip(wanted, results, strict=True):
         array = np.asarray(one)
+        if (
+            array.dtype.name.startswith(_CODES)
+            and isinstance(other, Tensor)
+            and other.dtype is stored_dtype(array.dtype.name)
+        ):
+            differing = int((array.view(np.uint8) != other.view(torch.uint8).reshape(array.shape).numpy()).sum())
+            if differing:
+                return Result(name, Verdict.WRONG, f"{differing} of {array.size} codes of {array.dtype} differ")
+            continue
+        if array.dtype.name == "bfloat16":
+            array = array.astype(np.float32)
         if array.dtype.kind not in "biufc" or array.dtype.name not in _NATIVE:
             return Result(name, Verdict.NOT_RUN, f"a result of {array.dtype}")
         left = torch.as_tensor(array)
@@ -154,7 +207,7 @@ def _judge(name: str, dtype: torch.dtype, expected: Any, actual: Any) -> Result:
             continue
         distance = (left.double() - other.double()).abs().nan_to_num(0).max().item()
         largest = left.double().abs().nan_to_num(0, 0, 0).max().item()
-        if not math.isfinite(distance) or distance > CLOSE[dtype] * max(largest, 1e-30):
+        if not math.isfinite(distance) or distance > CLOSE.get(dtype, 0) * max(largest, 1e-30):
             return Result(name, Verdict.WRONG, f"{dtype}: differs by {distance:.3g} of {largest:.3g}")
         verdict = Verdict.CLOSE
     return Result(name, verdict)

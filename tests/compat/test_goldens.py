@@ -1,5 +1,6 @@
 """The suite of goldens finds a wrong kernel, and says what it did not run."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,34 @@ def test_goldens_without_a_kernel_are_left_out(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text("__golden__ = {'kernel': {'no_such_operator': 'golden'}}\n")
     assert list(find_goldens(tmp_path)) == []
+
+
+ROW = {
+    "testcase_name": "one",
+    "op_name": "relu",
+    "input_shapes": "((3, 5),)",
+    "input_dtypes": "('bfloat16',)",
+    "input_data_ranges": "((-3e38, 3e38),)",
+    "attributes": "{}",
+    "output_dtypes": "'bfloat16'",
+    "output_shapes": "((3, 5),)",
+}
+
+
+def test_cases_beside_a_golden_run_instead_of_uniform_samples(tmp_path: Path) -> None:
+    path = tmp_path / "relu" / "tests" / "assets" / "relu_kernel_golden.py"
+    cases = tmp_path / "relu" / "tests" / "st" / "arch35" / "ttk_kernel_relu.csv"
+    for folder in (path.parent, cases.parent):
+        folder.mkdir(parents=True)
+    body = (
+        "    def golden(x, **kwargs):\n        assert x.shape == (3, 5)\n        return x * (x > 0).astype(x.dtype)\n"
+    )
+    path.write_text(f"class Spec:\n    @staticmethod\n{body}\n\n__spec__ = {{'relu': 'Spec'}}\n")
+    with cases.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ROW)
+        writer.writeheader()
+        writer.writerow(ROW)
+    (golden,) = find_goldens(tmp_path)
+    result = compare(*golden)
+    assert result.verdict is Verdict.EXACT, result
+    assert result.reason == "its own cases"
