@@ -52,8 +52,9 @@ INT32 = Destination("int32", torch.int32, (torch.int32, torch.qint32), low=-(2**
 INT4 = Destination("int4", torch.int32, (torch.quint4x2,), packing=8, low=-8, high=7)
 FLOAT16 = Destination("float16", torch.float16, (torch.float16,))
 BFLOAT16 = Destination("bfloat16", torch.bfloat16, (torch.bfloat16,))
+FLOAT32 = Destination("float32", torch.float32, (torch.float32,))
 
-ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16)
+ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16, FLOAT32)
 
 # A GE int4 tensor is not packed; a Bitcast in the graph packs it.
 INT4_ELEMENTS = replace(INT4, storage=torch.int8, packing=1)

@@ -5,16 +5,23 @@ npu_trans_quant_param packed in the graph is passed as UINT64. int4 operands arr
 and Reshape. x2 packed along k is transposed, so that its packed dimension is the last, and multiplied with
 transpose_x2; so is the int8 matrix that x2 is a transposed view of. Scales for groups of k need QuantBatchMatmulV4,
 whose packed scales are UINT64 and whose weights are transposed, except int4 weights of int8 rows.
+
+On Ascend 950 it becomes QuantBatchMatmulV4 for every form, as TorchAir has it: GE's own passes turn that into the node
+of the form's kernel, and merge Transposes. Bytes become their dtype by a Bitcast, float4 with a Reshape behind it;
+between two Transposes where float4 are packed along another dimension than the last one.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import torch
 from graph_quant.converters.lowering import PROTO_UINT64, constant_of, lowers, producer, swapped_last_two, unpacked
+from graph_quant.converters.narrow import E8M0, viewed_as
 from graph_quant.converters.quant import trans_quant_param
 from graph_quant.meta.matmul.quant_matmul import QuantMatmulPlan
+from graph_quant.reference.matmul.quant_matmul_950 import NarrowForm
 from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
@@ -34,6 +41,8 @@ def lower(
     bias: Tensor | None,
 ) -> Tensor:
     """The GE nodes of one call."""
+    if plan.narrow is not None:
+        return _on_950(plan, plan.narrow, x1, x2, scale, offset, pertoken_scale, bias)
     if plan.form != WHOLE:
         return _grouped(plan, x1, x2, scale, offset, pertoken_scale, bias)
     is_row = scale.meta.dim() == 2
@@ -57,6 +66,58 @@ def lower(
     )
     y.desc.dtype = plan.output.ge_desc
     return y
+
+
+def _on_950(
+    plan: QuantMatmulPlan,
+    form: NarrowForm,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    pertoken_scale: Tensor | None,
+    bias: Tensor | None,
+) -> Tensor:
+    if form.x1 == "int4":
+        x1, x2 = unpacked(x1, x1.rank), _elements(x2, form.x2_along_k, unpacked)
+    elif form.x1 != "int8":
+        x1 = _elements(x1, form.x1_along_m, lambda y, rank: viewed_as(y, form.x1, rank))
+        x2 = _elements(x2, form.x2_along_k, lambda y, rank: viewed_as(y, form.x2, rank))
+    if form.is_mx:
+        assert pertoken_scale is not None
+        scale, pertoken_scale = (viewed_as(codes, E8M0, codes.rank) for codes in (scale, pertoken_scale))
+    elif form.packs_scale:
+        scale = trans_quant_param.quant_params(scale, offset)
+    else:
+        scale = packed_scale(scale)
+    y = ge.QuantBatchMatmulV4(
+        x1,
+        x2,
+        bias,
+        pertoken_scale,
+        scale,
+        None,
+        None,
+        offset,
+        None,
+        None,
+        dtype=plan.output.ge_attr,
+        transpose_x1=False,
+        transpose_x2=False,
+        group_size=plan.group_size,
+    )
+    y.desc.dtype = plan.output.ge_desc
+    return y
+
+
+def _elements(x: Tensor, is_along_rows: bool, unpack: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """The elements of an operand, which may be packed along its last dimension but one."""
+    rank = x.rank
+    if not is_along_rows:
+        return unpack(x, rank)
+    source = producer(x) if rank == 2 and x.node.type == "Transpose" else None
+    elements = unpack(swapped_last_two(x, rank) if source is None else source, rank)
+    return swapped_last_two(elements, rank)
 
 
 def _source_of_view(x2: Tensor) -> Tensor | None:

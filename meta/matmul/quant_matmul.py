@@ -9,7 +9,8 @@ pertoken_scale, which the document limits as well and the device does not.
 x2 may be in FRACTAL_NZ if neither k nor n is 1; with int4 only beside a float scale without pertoken_scale, because
 torch_npu passes other int4 weights to a function that takes row-major ones alone.
 Which dtypes go together is the table in ``graph_quant.meta.matmul.dtypes``; only int8 results take an offset.
-Scales for groups of k, and int4 weights for int8 rows, are in ``graph_quant.meta.matmul.quant_matmul_groups``.
+Scales for groups of k, and int4 weights for int8 rows, are in ``graph_quant.meta.matmul.quant_matmul_groups``. What
+Ascend 950 takes is in ``graph_quant.meta.matmul.quant_matmul_950``.
 """
 
 from __future__ import annotations
@@ -18,20 +19,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination
+from graph_quant.chip import A2_A3_950, ASCEND_950
+from graph_quant.destination import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32, Destination
 from graph_quant.meta.matmul.dtypes import accepts_for
+from graph_quant.meta.matmul.quant_matmul_950 import check_call, check_operands, is_codes
 from graph_quant.meta.matmul.quant_matmul_groups import check_group_sizes, check_groups, form_of
 from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth, check_inner, is_transposed
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import ND, NZ, Rules, Size, statically_known_true
 from graph_quant.reference.matmul.quant_matmul import quant_matmul as reference
+from graph_quant.reference.matmul.quant_matmul_950 import NarrowForm
 from graph_quant.reference.matmul.quant_matmul_groups import WHOLE
+from graph_quant.refusals import UndescribedError
 from torch import Tensor
 
 
 @dataclass(frozen=True)
 class QuantMatmulPlan(Plan):
-    """``packs_scale`` if a float scale must be packed first; ``group_size`` is the node's attribute."""
+    """``packs_scale`` if a float scale must be packed first; ``group_size`` is the node's attribute.
+
+    ``narrow`` is the form of a call on Ascend 950.
+    """
 
     output: Destination
     int4: bool
@@ -39,9 +47,10 @@ class QuantMatmulPlan(Plan):
     packs_scale: bool
     form: str = WHOLE
     group_size: int = 0
+    narrow: NarrowForm | None = None
 
 
-@operator("npu_quant_matmul", reference=reference)
+@operator("npu_quant_matmul", reference=reference, chips=A2_A3_950)
 def quant_matmul(
     rules: Rules,
     x1: Tensor,
@@ -59,6 +68,20 @@ def quant_matmul(
     y_scale: Tensor | None,
 ) -> QuantMatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
+    if rules.chip is ASCEND_950:
+        sizes = check_operands(rules, x1, x2, x1_dtype, x2_dtype)
+        output = rules.destination("output_dtype", output_dtype, (INT8, FLOAT16, BFLOAT16, FLOAT32, INT32))
+        if y_scale is not None:
+            raise UndescribedError(f"{rules.op}: y_scale is not described for Ascend 950 yet")
+        codes = (
+            is_codes(rules, "scale", scale, scale_dtype),
+            is_codes(rules, "pertoken_scale", pertoken_scale, pertoken_scale_dtype),
+        )
+        call = (x1, x2, scale, offset, pertoken_scale, bias)
+        narrow, groups = check_call(rules, sizes, *call, output, codes, group_sizes)
+        result = Result(sizes.shape, output.storage)
+        is_int4 = x1.dtype == torch.int32
+        return QuantMatmulPlan((result,), output, is_int4, False, False, group_size=groups, narrow=narrow)
     rules.refuse_950(
         x1_dtype=x1_dtype,
         x2_dtype=x2_dtype,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import ND, Rules, Size, statically_known_true, sym_or
 from graph_quant.quant_params import ROUND_HALF_EVEN, TRUNCATE
@@ -26,7 +27,7 @@ class QuantParamPlan(Plan):
     mode: int
 
 
-@operator("npu_trans_quant_param", reference=reference)
+@operator("npu_trans_quant_param", reference=reference, chips=A2_A3_950)
 def trans_quant_param(rules: Rules, scale: Tensor, offset: Tensor | None, round_mode: int | None) -> QuantParamPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("scale", scale, (torch.float32,))

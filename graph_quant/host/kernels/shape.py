@@ -161,8 +161,8 @@ def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa:
     if x.dtype in FOUR_BITS and dtype == torch.uint8:
         packed = pack_pairs(x)
         return packed if keep_dim else packed.squeeze(-1)
-    if x.dtype == torch.uint8 and dtype in FOUR_BITS:
-        elements = unpack_pairs(x).view(dtype)
+    if x.dtype in (torch.uint8, torch.int8) and dtype in FOUR_BITS:
+        elements = unpack_pairs(x.view(torch.uint8)).view(dtype)
         return elements if keep_dim else elements.unflatten(-1, (-1, 2))
     if x.dtype == dtype == torch.int8:
         # A cast from int8 to int8 means int4, two to a byte.

@@ -8,17 +8,19 @@
 * bfloat16, and float16 with per-token scales, multiply by a float scale, then by the token's, add a float
   bias, and round once at the end.
 
-Scales for groups of k are in ``quant_matmul_groups``.
+Scales for groups of k are in ``quant_matmul_groups``, and what Ascend 950 does in ``quant_matmul_950``.
 """
 
 from __future__ import annotations
 
 import torch
-from graph_quant import int4, quant_params
+from graph_quant import chip, int4, quant_params
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.matmul.int8_matmul_dequant import dequantise, int8_matmul_dequant
+from graph_quant.reference.matmul.quant_matmul_950 import NarrowForm, node_950, quant_matmul_950
 from graph_quant.reference.matmul.quant_matmul_groups import WHOLE, grouped
 from graph_quant.reference.matmul.requantise import requantise
 
@@ -34,8 +36,14 @@ def quant_matmul(
     output: Destination = INT8,
     packed_along_k: bool = False,
     form: str = WHOLE,
+    narrow: NarrowForm | None = None,
 ) -> torch.Tensor:
-    """The product. int4 operands are packed in int32; with ``packed_along_k`` x2 is (k/8, n), else (k, n/8)."""
+    """The product. int4 operands are packed in int32; with ``packed_along_k`` x2 is (k/8, n), else (k, n/8).
+
+    ``narrow`` is the form of a call on Ascend 950.
+    """
+    if narrow is not None:
+        return quant_matmul_950(narrow, x1, x2, scale, offset, pertoken_scale, bias, output.storage)
     if form != WHOLE:
         return grouped(form, x1, x2, scale, offset, pertoken_scale, bias, output.storage)
     takes_floats = output is BFLOAT16 or (output is FLOAT16 and pertoken_scale is not None)
@@ -66,7 +74,7 @@ def accumulated(
     return accumulator + bias, None
 
 
-@kernel("QuantBatchMatmulV3", flops=CONTRACTION, exact=True)
+@kernel("QuantBatchMatmulV3", flops=CONTRACTION, exact=True, idle=("group_size",), chips=A2_A3_950)
 def quant_batch_matmul(
     x1: torch.Tensor,
     x2: torch.Tensor,
@@ -79,6 +87,8 @@ def quant_batch_matmul(
     transpose_x1: bool = False,
     transpose_x2: bool = False,
 ) -> torch.Tensor:
+    if chip.is_950():
+        return node_950(x1, x2, scale, pertoken_scale, bias, dtype, transpose_x1, transpose_x2)
     return quant_matmul(
         x1.mT if transpose_x1 else x1,
         x2.mT if transpose_x2 else x2,

@@ -16,11 +16,14 @@ that the caller passes the sum of ``8 * x2 * scale`` as ``offset``.
 from __future__ import annotations
 
 import torch
-from graph_quant import int4
-from graph_quant.destination import element_destination
+from graph_quant import chip, int4
+from graph_quant.chip import A2_A3_950
+from graph_quant.destination import INT8, element_destination
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.grouped_products import Weight, split_product
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
+from graph_quant.reference.matmul.quant_matmul_950 import node_950
+from graph_quant.refusals import UndescribedError
 from torch import Tensor
 
 WHOLE, A4W4, A8W4, BLOCKS = "whole", "a4w4", "a8w4", "blocks"
@@ -79,7 +82,7 @@ def grouped(
     return a4w4(x1, x2, scale, offset, pertoken_scale).to(dtype)
 
 
-@kernel("QuantBatchMatmulV4", flops=CONTRACTION, idle=("group_size",))
+@kernel("QuantBatchMatmulV4", flops=CONTRACTION, idle=("group_size", "compute_type"), chips=A2_A3_950)
 def quant_batch_matmul_v4(
     x1: Tensor,
     x2: Tensor,
@@ -96,6 +99,12 @@ def quant_batch_matmul_v4(
     transpose_x1: bool = False,
     transpose_x2: bool = False,
 ) -> Tensor:
+    if chip.is_950():
+        # An offset of int8 results is in the packed scale as well.
+        unused = x2_offset if element_destination(dtype) is not INT8 else None
+        if x2_scale is None or any(tensor is not None for tensor in (y_scale, x1_offset, unused, y_offset, x2_table)):
+            raise UndescribedError("QuantBatchMatmulV4: this form is not described for Ascend 950 yet")
+        return node_950(x1, x2, x2_scale, x1_scale, bias, dtype, transpose_x1, transpose_x2)
     if x2_scale is None or x1_scale is None or any(tensor is not None for tensor in (y_scale, x1_offset, x2_table)):
         raise NotImplementedError(
             "QuantBatchMatmulV4: this form is of Ascend 950; A2 and A3 take x1_scale and x2_scale"

@@ -7,6 +7,7 @@ shape.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.quant_params import TRUNCATE, decode, encode
 
@@ -32,7 +33,7 @@ def dequantise(params: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return decode(params)
 
 
-@kernel("TransQuantParamV2", flops=2, exact=True)
+@kernel("TransQuantParamV2", flops=2, exact=True, chips=A2_A3_950)
 def trans_quant_param_node(
     scale: torch.Tensor, offset: torch.Tensor | None = None, *, round_mode: int = 0
 ) -> torch.Tensor:
