@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from graph_quant import chip
-from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
+from graph_quant.destination import BFLOAT16, FLOAT16, HIFLOAT8, INT4, INT32, UINT8, Destination
 from graph_quant.discovery import Index, Table, record_declaration
 from graph_quant.ge import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC, ge_dtype_name, registration
 from graph_quant.meta import NODES, RECORDS, Operator, Plan, Refusal, full
@@ -142,11 +142,15 @@ def spec(value: Any) -> Any:
 
 
 def stored(y: Tensor, destination: Destination, leading: Sequence[int]) -> Tensor:
-    """A quantised GE tensor as torch stores it: unchanged, or int4 packed into int32.
+    """A quantised GE tensor as torch stores it: unchanged, int4 packed into int32, or HiFloat8 in uint8.
 
     ``leading`` are the dimensions before the last; 0 copies one from the input.
     """
     y.desc.dtype = destination.ge_desc
+    if destination is HIFLOAT8:
+        bits = ge.Bitcast(y, type=UINT8.ge_attr)
+        bits.desc.dtype = UINT8.ge_desc
+        return bits
     if not destination.is_packed:
         return y
     # 0 copies a dimension of the input and -1 is inferred, so that one constant works for every shape. Bitcast

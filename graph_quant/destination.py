@@ -53,8 +53,13 @@ INT4 = Destination("int4", torch.int32, (torch.quint4x2,), packing=8, low=-8, hi
 FLOAT16 = Destination("float16", torch.float16, (torch.float16,))
 BFLOAT16 = Destination("bfloat16", torch.bfloat16, (torch.bfloat16,))
 FLOAT32 = Destination("float32", torch.float32, (torch.float32,))
+# Narrow floats of Ascend 950; torch has no dtype for HiFloat8, whose bits are in uint8.
+E4M3 = Destination("float8_e4m3fn", torch.float8_e4m3fn, (torch.float8_e4m3fn,), low=-448, high=448)
+E5M2 = Destination("float8_e5m2", torch.float8_e5m2, (torch.float8_e5m2,), low=-57344, high=57344)
+HIFLOAT8 = Destination("hifloat8", torch.uint8, (), low=-32768, high=32768)
 
-ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16, FLOAT32)
+NARROW = (E4M3, E5M2, HIFLOAT8)
+ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16, FLOAT32, *NARROW)
 
 # A GE int4 tensor is not packed; a Bitcast in the graph packs it.
 INT4_ELEMENTS = replace(INT4, storage=torch.int8, packing=1)
@@ -91,12 +96,16 @@ SCALAR_TYPES: dict[int, torch.dtype] = {
     23: torch.float8_e5m2,
     24: torch.float8_e4m3fn,
 }
+# The numbers of torch_npu's own dtypes.
+NPU_NUMBERS = {290: HIFLOAT8, 291: E5M2, 292: E4M3}
 
 
 def find(requested: torch.dtype | int | None) -> Destination | None:
     """Return the destination of a requested dtype, or None if there is none; without a request it is int8."""
     if requested is None:
         return INT8
+    if isinstance(requested, int) and requested in NPU_NUMBERS:
+        return NPU_NUMBERS[requested]
     dtype = SCALAR_TYPES.get(requested) if isinstance(requested, int) else requested
     return next((candidate for candidate in ALL if dtype in candidate.spellings), None)
 
@@ -105,13 +114,16 @@ def resolve(op: str, argument: str, requested: torch.dtype | int | None, allowed
     """Return the destination for ``requested``; raise Refusal naming what ``op`` accepts for ``argument``."""
     destination = find(requested)
     if destination is None or destination not in allowed:
-        accepted = ", ".join(str(dtype) for candidate in allowed for dtype in candidate.spellings)
+        spellings = [candidate.spellings or ("torch_npu.hifloat8",) for candidate in allowed]
+        accepted = ", ".join(str(dtype) for words in spellings for dtype in words)
         raise Refusal(f"{op}: {argument} must be one of {accepted}, got {describe(requested)}")
     return destination
 
 
 def describe(requested: torch.dtype | int | None) -> str:
     """Return how a message names what the caller passed: the dtype, also where it was passed as an integer."""
+    if isinstance(requested, int) and requested in NPU_NUMBERS:
+        return f"torch_npu.{NPU_NUMBERS[requested].name}"
     if isinstance(requested, int):
         return str(SCALAR_TYPES.get(requested, f"the unknown dtype number {requested}"))
     return str(requested)

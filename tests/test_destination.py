@@ -14,6 +14,10 @@ GE_NAMES = {
     destination.INT4: "DT_INT4",
     destination.FLOAT16: "DT_FLOAT16",
     destination.BFLOAT16: "DT_BF16",
+    destination.FLOAT32: "DT_FLOAT",
+    destination.E4M3: "DT_FLOAT8_E4M3FN",
+    destination.E5M2: "DT_FLOAT8_E5M2",
+    destination.HIFLOAT8: "DT_HIFLOAT8",
 }
 
 
@@ -35,6 +39,9 @@ def test_scalar_types_match_torch(number: int) -> None:
         ((torch.uint8, torch.quint8, 0, 13), destination.UINT8),
         ((torch.int32, torch.qint32, 3, 14), destination.INT32),
         ((torch.quint4x2, 16), destination.INT4),
+        ((torch.float8_e4m3fn, 24, 292), destination.E4M3),
+        ((torch.float8_e5m2, 23, 291), destination.E5M2),
+        ((290,), destination.HIFLOAT8),
     ],
 )
 def test_spellings(spellings: tuple[object, ...], expected: destination.Destination) -> None:
@@ -49,7 +56,13 @@ def test_int4_is_int32_at_an_eighth_of_the_width() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requested", "named"), [(torch.quint8, "torch.quint8"), (23, "torch.float8_e5m2"), (999, "number 999")]
+    ("requested", "named"),
+    [
+        (torch.quint8, "torch.quint8"),
+        (23, "torch.float8_e5m2"),
+        (290, "torch_npu.hifloat8"),
+        (999, "number 999"),
+    ],
 )
 def test_refusal_names_requested_and_accepted_dtypes(requested: object, named: str) -> None:
     with pytest.raises(RuntimeError, match=f"npu_x: dst must be one of torch.int8, torch.qint8, got .*{named}"):

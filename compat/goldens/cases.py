@@ -10,6 +10,7 @@ import ast
 import csv
 import importlib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ import torch
 from graph_quant.ge import stored_dtype
 from torch import Tensor
 
-# Larger cases take longer than they tell.
+# Larger cases take minutes.
 LARGEST = 4_000_000
 _PACKAGES = {
     "bfloat16": "ml_dtypes",
@@ -50,7 +51,7 @@ class Case:
     output_shapes: tuple[Any, ...]
 
     def context(self) -> dict[str, Any]:
-        """What a golden is told beside inputs and attributes."""
+        """What a golden gets beside inputs and attributes."""
         return {
             "input_dtypes": self.dtypes,
             "output_dtypes": self.output_dtypes,
@@ -91,7 +92,8 @@ def _case(row: dict[str, str]) -> Case:
 
 
 def _listed(text: str) -> tuple[Any, ...]:
-    value = ast.literal_eval(text)
+    # A bound of NaN is None, one that is infinite a number that overflows.
+    value = ast.literal_eval(re.sub(r"\binf\b", "1e999", re.sub(r"\bnan\b", "None", text)))
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -111,7 +113,9 @@ def _sample_array(generator: np.random.Generator, shape: Sequence[int], name: st
     if name == "uint64":  # a packed scale: the upper bits of a float32
         scales = generator.uniform(*bounds, shape).astype(np.float32).view(np.uint32)
         return (scales & np.uint32(0xFFFFE000)).astype(np.uint64)
-    low, high = (float(bound) for bound in bounds)
+    low, high = (math.nan if bound is None else float(bound) for bound in bounds)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return np.full(shape, low).astype(numpy_dtype(name))
     finite = _FINITE.get(name, math.inf)
     low, high = max(low, -finite), min(high, finite)
     if name.startswith(("int", "uint")):

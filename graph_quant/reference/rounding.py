@@ -1,17 +1,20 @@
-"""From float32 to the stored integer: round half to even, then saturate.
+"""From float32 to the stored integer: round half to even, then saturate. So do float8 and HiFloat8 of Ascend 950.
 
-NaN becomes 0, infinities become the bounds.
+NaN becomes 0, infinities become the bounds; HiFloat8 rounds half away from zero.
 """
 
 from __future__ import annotations
 
 import torch
 from graph_quant import int4
-from graph_quant.destination import INT32, Destination
+from graph_quant.destination import INT32, NARROW, Destination
+from graph_quant.narrow_floats import encode, encode_hif8, find_format
 
 
 def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
-    """``values`` as integers of ``destination``, one to an element (int4 as int8)."""
+    """``values`` as integers of ``destination``, one to an element (int4 as int8), or as its narrow floats."""
+    if destination in NARROW:
+        return _narrow(values, destination)
     bounded = values.clamp(destination.low, destination.high).round_()
     # Two spellings of "NaN becomes 0": Inductor vectorises the first, eager torch runs the second in one pass.
     if torch.compiler.is_compiling():
@@ -22,6 +25,13 @@ def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
         # float32 cannot hold 2**31 - 1 and rounds it up to 2**31, which int32 cannot hold.
         return bounded.to(torch.int64).clamp(max=destination.high).to(torch.int32)
     return bounded.to(torch.int8 if destination.is_packed else destination.storage)
+
+
+def _narrow(values: torch.Tensor, destination: Destination) -> torch.Tensor:
+    target = find_format(destination.storage)
+    if target is not None:
+        return encode(values, target)
+    return encode_hif8(torch.where(values == values, values, 0.0))
 
 
 def rounded_away(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

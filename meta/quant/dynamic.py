@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant import chip
-from graph_quant.destination import INT4, INT8, Destination
+from graph_quant.destination import HIFLOAT8, INT4, INT8, NARROW, Destination
 from graph_quant.meta.operator import Plan, Result
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.quant.dynamic import MODES, PERCHANNEL, PERTENSOR, PERTOKEN
@@ -55,11 +55,17 @@ def plan(
         rules.same_dtype_eagerly("smooth_scales", smooth_scales, "input", x)
         rules.rank("smooth_scales", smooth_scales, 1, why=" without group_index")
         rules.equal("smooth_scales.size(0)", smooth_scales.size(0), f"input.size({axis})", x.size(axis))
-    destination = rules.destination("dst_type", dst_type, (INT8, INT4))
+    is_950 = rules.chip is chip.ASCEND_950
+    destination = rules.destination("dst_type", dst_type, (INT8, INT4, *NARROW) if is_950 else (INT8, INT4))
+    if destination is HIFLOAT8:
+        rules.require(
+            dst_type_max <= HIFLOAT8.high,
+            lambda: f"dst_type_max must be at most {HIFLOAT8.high} for HiFloat8, got {dst_type_max}",
+        )
     rules.packable("input.size(-1)", x.size(-1), destination)
     y = Result(destination.stored_shape(x.shape), destination.storage)
     parameter = Result(_parameter_shape(x, quant_mode), torch.float32)
-    return DynamicPlan((y, *[parameter] * parameters), rules.op, destination, quant_mode, dst_type_max, chip.is_950())
+    return DynamicPlan((y, *[parameter] * parameters), rules.op, destination, quant_mode, dst_type_max, is_950)
 
 
 def _check_groups(

@@ -4,12 +4,13 @@ input is float16 or bfloat16 of two to eight dimensions. smooth_scales is one nu
 or with group_index one row for each of at most 1024 groups, (E, H); over channels it is one number for each
 row. Groups are for quantisation by token alone. The result is int8 of the input's shape, or int32 at 1/8 of
 the last dimension; scale and offset float32, one a token (quant_mode pertoken), one in all (pertensor) or
-one a channel (perchannel).
+one a channel (perchannel). On Ascend 950 it is also float8_e4m3fn, float8_e5m2 or, in uint8, HiFloat8.
 """
 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import operator
 from graph_quant.meta.quant import dynamic
 from graph_quant.meta.rules import Rules
@@ -17,7 +18,7 @@ from graph_quant.reference.quant.dynamic_quant_asymmetric import dynamic_quant_a
 from torch import Tensor
 
 
-@operator("npu_dynamic_quant_asymmetric", reference=reference)
+@operator("npu_dynamic_quant_asymmetric", reference=reference, chips=A2_A3_950)
 def dynamic_quant_asymmetric(
     rules: Rules,
     x: Tensor,

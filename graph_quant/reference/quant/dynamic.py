@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from graph_quant.destination import Destination
+from graph_quant import chip
+from graph_quant.destination import HIFLOAT8, Destination
 from graph_quant.reference.blocks import Results, by_row_blocks, checked_ends, group_of_row
 from graph_quant.reference.rounding import store
 
 PERTOKEN, PERTENSOR, PERCHANNEL = "pertoken", "pertensor", "perchannel"
 MODES = (PERTOKEN, PERTENSOR, PERCHANNEL)
+# A smaller dst_type_max counts as 0: the epsilon of float32.
+_SMALLEST_MAX = 2.0**-23
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,13 @@ def quantise(
     mode: str,
     dst_type_max: float,
 ) -> Results:
-    """The quantised ``x`` and its parameters. ``dst_type_max`` replaces the destination's largest value."""
+    """The quantised ``x`` and its parameters. ``dst_type_max`` replaces the destination's largest value.
+
+    On Ascend 950 it does so for HiFloat8 alone, and has no effect for others.
+    """
     top = dst_type_max or float(destination.high)
+    if chip.is_950() and (destination is not HIFLOAT8 or abs(dst_type_max) < _SMALLEST_MAX):
+        top = float(destination.high)
     if mode != PERTOKEN:
         reduced: tuple[int, ...] = (-2,) if mode == PERCHANNEL else tuple(range(x.dim()))
         smooth = smooth_scales

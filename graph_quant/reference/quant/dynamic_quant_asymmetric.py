@@ -3,6 +3,10 @@
 With v the input, multiplied by the smooth scales if present, and an integer range from low to top:
 ``scale = max((max(v) - min(v)) / (top - low), 1e-12)``, ``offset = top - max(v)/scale``, not rounded, and
 ``y = sat(rint(v * (1/scale) + offset))``. A constant row therefore has a finite scale; a row of zeros gives y = top.
+
+Ascend 950 computes ``scale = (max(v) - min(v)) * (1 / span)`` with a span of 2 * top for narrow floats,
+``offset = top - max(v)/scale`` and ``y = sat(round(v / scale + offset))``. A constant row has scale 0, an infinite or
+NaN offset, and y by the conversion of such numbers: bounds and 0.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ import math
 
 import torch
 from graph_quant import chip
-from graph_quant.destination import INT8, Destination, element_destination
+from graph_quant.chip import A2_A3_950
+from graph_quant.destination import INT8, NARROW, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.quant import dynamic
@@ -35,6 +40,21 @@ def _apply(values: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor) -> t
 METHOD = dynamic.Method("npu_dynamic_quant_asymmetric", _parameters, _apply)
 
 
+def _parameters_950(
+    largest: torch.Tensor, smallest: torch.Tensor, top: float, destination: Destination
+) -> tuple[torch.Tensor, torch.Tensor]:
+    span = 2 * top if destination in NARROW else top - destination.low
+    scale = (largest - smallest) * torch.full_like(largest, span).reciprocal()
+    return scale, torch.rsub(largest / scale, top)
+
+
+def _divide(values: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
+    return values / scale + offset
+
+
+METHOD_950 = dynamic.Method("npu_dynamic_quant_asymmetric", _parameters_950, _divide)
+
+
 def dynamic_quant_asymmetric(
     x: torch.Tensor,
     smooth_scales: torch.Tensor | None = None,
@@ -56,6 +76,9 @@ def dynamic_quant_asymmetric(
     Returns:
         ``(y, scale, offset)``: the integers, and the float32 scale and offset of every row, column or tensor.
     """
+    if chip.is_950():
+        y, scale, offset = dynamic.quantise(METHOD_950, x, smooth_scales, group_index, destination, mode, dst_type_max)
+        return y, scale, offset
     is_of_rows = (
         mode == dynamic.PERTOKEN and group_index is None and (smooth_scales is None or smooth_scales.dim() == 1)
     )
@@ -74,7 +97,7 @@ def dequantise(
     return (elements(y) - dynamic.broadcast(offset, mode)) * dynamic.broadcast(scale, mode)
 
 
-@kernel("DynamicQuantV2", flops=7, exact=True, same=("x", "smooth_scales"), packs=True)
+@kernel("DynamicQuantV2", flops=7, exact=True, same=("x", "smooth_scales"), packs=True, chips=A2_A3_950)
 def dynamic_quant_v2_node(
     x: torch.Tensor,
     smooth_scales: torch.Tensor | None = None,
