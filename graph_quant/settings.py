@@ -76,6 +76,13 @@ VARIABLES = (
         "Where the GE graph of each compiled function is written, named after it. `graph-quant run --dump` sets it.",
     ),
     Variable(
+        "GRAPH_QUANT_TRACEBACK",
+        "on, off",
+        "off",
+        "Whether a refused call that ends a script of `graph-quant run` prints its whole traceback. "
+        "`graph-quant run --traceback` sets it.",
+    ),
+    Variable(
         "GRAPH_QUANT_SOC",
         "a chip that torch_npu knows, such as Ascend910_9392",
         "Ascend910B3",

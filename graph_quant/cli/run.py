@@ -4,9 +4,10 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..start import preload
+from ..start.refusal_reports import TRACEBACK
 from . import ranks
 from .errors import UsageError
 
@@ -17,7 +18,9 @@ _DESCRIPTION = (
     "passed to Python unchanged, and so are standard input, exit code and signals. Options of `run` itself precede "
     "them. `--ranks N` starts N processes on this machine as ranks of torch.distributed: each line of output is "
     "prefixed with its rank, and the first failure stops all. `--dump DIR` writes the GE graph of each function that "
-    "the npu backend compiles to DIR, in a file named after the function; inspect, lint and diff read it."
+    "the npu backend compiles to DIR, in a file named after the function; inspect, lint and diff read it. A call that "
+    "a rule refuses ends the script with the rule, the script's line and the operator's page; `--traceback` shows the "
+    "whole traceback."
 )
 
 
@@ -27,8 +30,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         "run",
         help="run a Python script or module written for an NPU",
         description=_DESCRIPTION,
-        usage="graph-quant run [--ranks N] [--dump DIR] [python option ...] (script.py | -m module | -c code) "
-        "[argument ...]",
+        usage="graph-quant run [--ranks N] [--dump DIR] [--traceback] [python option ...] "
+        "(script.py | -m module | -c code) [argument ...]",
     )
     parser.set_defaults(run=lambda _: 0)
 
@@ -39,34 +42,50 @@ def execute(arguments: list[str]) -> int:
         preload.switch()
     except preload.HostNpuError as error:
         raise UsageError(error) from error
-    count, folder, rest = _parse_own(arguments)
+    own, rest = _parse_own(arguments)
     environment = npu_environment()
-    if folder:
-        environment["GRAPH_QUANT_DUMP"] = str(_make_folder(folder))
+    if own.dump:
+        environment["GRAPH_QUANT_DUMP"] = str(_make_folder(own.dump))
+    if own.traceback:
+        environment[TRACEBACK] = "on"
     sys.stdout.flush()
-    if count is None:
+    if own.ranks is None:
         os.execve(sys.executable, [sys.executable, *rest], environment)
-    return ranks.run_ranks([sys.executable, *rest], environment, count)
+    return ranks.run_ranks([sys.executable, *rest], environment, own.ranks)
 
 
-def _parse_own(arguments: list[str]) -> tuple[int | None, str, list[str]]:
+class _Options(NamedTuple):
+    """The options of the command itself."""
+
+    ranks: int | None = None
+    dump: str = ""
+    traceback: bool = False
+
+
+def _parse_own(arguments: list[str]) -> tuple[_Options, list[str]]:
     """Split the options of the command, which come first, off the arguments of Python."""
-    count, folder, rest = None, "", arguments
-    while rest and rest[0].partition("=")[0] in ("--ranks", "--dump"):
+    own, rest = _Options(), arguments
+    while rest and rest[0].partition("=")[0] in ("--ranks", "--dump", "--traceback"):
         name, equals, value = rest[0].partition("=")
+        if rest[0] == "--traceback":
+            own, rest = own._replace(traceback=True), rest[1:]
+            continue
         value = value if equals else "".join(rest[1:2])
         rest = rest[1:] if equals else rest[2:]
         if name == "--dump":
             if not value:
                 raise UsageError("--dump must be followed by a folder")
-            folder = value
+            own = own._replace(dump=value)
+        elif name == "--traceback":
+            raise UsageError("--traceback takes no value")
         elif not value.isdecimal() or int(value) < 1:
             raise UsageError(f"--ranks must be followed by a number of ranks, got {value!r}")
         else:
-            count = int(value)
-    if (count is not None or folder) and not rest:
-        raise UsageError(f"{'--dump' if folder else '--ranks'} must be followed by a script, -m module or -c code")
-    return count, folder, rest
+            own = own._replace(ranks=int(value))
+    if own != _Options() and not rest:
+        last = "--dump" if own.dump else "--ranks" if own.ranks else "--traceback"
+        raise UsageError(f"{last} must be followed by a script, -m module or -c code")
+    return own, rest
 
 
 def _make_folder(folder: str) -> Path:

@@ -38,6 +38,7 @@ def activate() -> None:
     _actions.before("triton", _choose_triton_interpreter)
     _actions.after("triton", _extend_triton)
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
+    _actions.after("torch._dynamo.exc", _raise_refusals)
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
     _actions.after("torch._dynamo.variables.optimizer", _patch_optimizers)
@@ -255,6 +256,12 @@ def _patch_optimizers() -> None:
 
     make_capturable(sys.modules["torch._dynamo.variables.optimizer"])
     trace_supported_devices()
+
+
+def _raise_refusals() -> None:
+    from . import traced_refusals
+
+    traced_refusals.patch(sys.modules["torch._dynamo.exc"])
 
 
 def _load_torchair_first() -> None:

@@ -19,7 +19,7 @@ def shorten_interrupts() -> None:
         from contextlib import suppress
 
         frames = traceback.extract_tb(trace)
-        own = [frame for frame in frames if not _is_library(frame.filename)]
+        own = [frame for frame in frames if not is_library(frame.filename)]
         print("Traceback (most recent call last):", file=sys.stderr)
         print("".join(traceback.format_list(own)), end="", file=sys.stderr)
         if len(own) < len(frames):
@@ -33,11 +33,13 @@ def shorten_interrupts() -> None:
     sys.excepthook = shown
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
     """Whether code is of the standard library, installed, generated, or of this package."""
     from pathlib import Path
     from sysconfig import get_paths
 
     paths = get_paths()
-    roots = (paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"], str(Path(__file__).parents[1]))
+    roots = [paths["stdlib"], paths["platstdlib"], paths["purelib"], paths["platlib"], str(Path(__file__).parents[1])]
+    for name in ("graph_quant.meta", "graph_quant.converters"):  # in a clone they are beside the package
+        roots += getattr(sys.modules.get(name), "__path__", ())
     return file.startswith("<") or any(Path(file).is_relative_to(root) for root in roots)

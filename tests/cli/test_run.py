@@ -123,3 +123,32 @@ done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=T
 print(repr(done.stdout), repr(done.stderr))
 """)
     assert run(path).stdout == "'its own\\n' ''\n"
+
+
+REFUSED = """
+import torch
+import torch_npu
+
+def quantise(x, scale):
+    return torch_npu.npu_group_quant(x, scale, torch.tensor([4, 8], device=x.device), dst_dtype=torch.int8)
+
+torch.compile(quantise, backend="npu")(torch.ones(8, 16, device="npu"), torch.ones(2, 7, device="npu"))
+"""
+
+
+def test_a_refused_call_ends_with_the_rule_the_line_and_the_page(script) -> None:
+    path = script(REFUSED)
+    done = run(path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    rule, line, page, hint = done.stderr.splitlines()
+    assert rule == "npu_group_quant: scale.size(1) must equal x.size(1), got 7 and 16"
+    assert line.startswith(f"  {path}:6: return torch_npu.npu_group_quant(x, scale, ")
+    assert (Path(__file__).parents[2] / page.partition(": ")[2]).is_file()
+    assert "--traceback" in hint
+
+
+def test_the_whole_traceback_is_an_option_away() -> None:
+    shown = run("--traceback", "-c", "from graph_quant.refusals import Refusal; raise Refusal('a rule')").stderr
+    assert shown.startswith("Traceback (most recent call last):")
+    assert run("--traceback").stderr == "graph-quant: --traceback must be followed by a script, -m module or -c code\n"

@@ -1,4 +1,7 @@
-"""Patches torch.npu.graph and NPUGraph, which leave streams, modes and pools in a wrong state after an error."""
+"""Patches torch.npu.graph and NPUGraph, which leave streams, modes and pools in a wrong state after an error.
+
+A replay that a rule refuses raises that `Refusal`, where torch_npu would raise a RuntimeError of its own.
+"""
 
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -19,6 +22,7 @@ def patch() -> None:
     context.__exit__ = _patch_exit(context.__exit__)
     graph.capture_begin = _patch_capture_begin(graph.capture_begin)
     graph.capture_end = _patch_capture_end(graph.capture_end)
+    graph.replay = _patch_replay(graph.replay)
 
 
 def _patch_init(init: Any) -> Any:
@@ -109,6 +113,21 @@ def _patch_capture_end(end: Any) -> Any:
         self.capture_in_progress = None
 
     return capture_end
+
+
+def _patch_replay(replay: Any) -> Any:
+    def patched(self: Any) -> None:
+        try:
+            replay(self)
+        except RuntimeError as error:
+            from . import tape
+
+            refused = tape.take_refusal()
+            if refused is None:
+                raise
+            raise refused from error
+
+    return patched
 
 
 class _Capture(NamedTuple):

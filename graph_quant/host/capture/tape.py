@@ -1,6 +1,7 @@
 """The kernels of captured graphs, to be run again on the addresses they were captured with."""
 
 import atexit
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ...refusals import Refusal
 from . import runtime
 from .memory import is_in_graph_pool
 
@@ -84,11 +86,15 @@ class Tape:
                 for step in steps:
                     step()
                     done += 1
+            except Refusal as error:
+                position = f"replay: {self.operators[done]} (kernel {done})"
+                raise Refusal(f"{error}\n{position}", error.code) from error
             except Exception as error:
                 raise RuntimeError(f"replay: {self.operators[done]} (kernel {done}): {error}") from error
 
 
 tapes: dict[int, Tape] = {}
+_refused = threading.local()
 # Storages that replace freed ones of a capture, by address.
 rebound: dict[int, StorageWeakRef] = {}
 
@@ -115,9 +121,16 @@ def _replay(model: int, first: int, last: int) -> int:
         else:
             tapes[model].run(first, last)
     except Exception as error:
+        if isinstance(error, Refusal):
+            _refused.error = error
         status: int = runtime.library.host_failed(str(error).encode())
         return status
     return 0
+
+
+def take_refusal() -> Refusal | None:
+    """Return the refusal with which the last replay of this thread ended, once."""
+    return vars(_refused).pop("error", None)
 
 
 def _forget(model: int) -> None:

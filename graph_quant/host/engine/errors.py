@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...refusals import Refusal
+
 if TYPE_CHECKING:
     from ...ge import Node
 
@@ -30,6 +32,19 @@ class NodeError(GraphError):
     def __init__(self, node: Node, cause: BaseException) -> None:
         self.node = node
         super().__init__(f"{node.describe()}: {cause}")
+
+
+class RefusedNodeError(NodeError, Refusal):
+    """A kernel refused its inputs by a rule, which is the first line of the message."""
+
+    def __init__(self, node: Node, cause: Refusal) -> None:
+        Refusal.__init__(self, f"{cause}\n{node.describe()}", cause.code)
+        self.node = node
+
+
+def node_error(node: Node, cause: BaseException) -> NodeError:
+    """The error of a node; a `Refusal` where its cause is one."""
+    return RefusedNodeError(node, cause) if isinstance(cause, Refusal) else NodeError(node, cause)
 
 
 class NeedsNpuError(RuntimeError):

@@ -46,7 +46,7 @@ from ..kernels import (
 )
 from . import inputs
 from .engines import INDUCTOR, Run, compile_with_inductor
-from .errors import GraphError, NodeError, UnsupportedGraphError
+from .errors import GraphError, UnsupportedGraphError, node_error
 
 # Names that mean something else in the code that FX generates.
 _RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
@@ -93,7 +93,7 @@ def _naming_nodes(module: fx.GraphModule) -> Run:
             node = _failing_node(module, code, error.__traceback__)
             if node is None:
                 raise
-            raise NodeError(node, error) from error
+            raise node_error(node, error) from error
 
     return run
 
@@ -278,7 +278,7 @@ class _Importer:
         try:
             result = kernel.function(*args, **attributes)
         except Exception as error:
-            raise NodeError(node, error) from error
+            raise node_error(node, error) from error
         for index, value in enumerate(result if kernel.returns_many else [result]):
             self._add_constant(Output(node.name, index), value)
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, fx
 
 from ...ge import Output, Sizes, to_tensor
-from .errors import NodeError
+from .errors import node_error
 
 
 class RecordingInterpreter(fx.Interpreter):
@@ -26,7 +26,7 @@ class RecordingInterpreter(fx.Interpreter):
         except Exception as error:
             if node is None:
                 raise
-            raise NodeError(node, error) from error
+            raise node_error(node, error) from error
         if node is not None and "kernel" in n.meta:
             results = result if isinstance(result, list) or type(result) is tuple else [result]
             for index, value in enumerate(results):

@@ -12,8 +12,10 @@ except (ImportError, SyntaxError):  # another Python, started by the script: gra
     graph_quant = None  # type: ignore[assignment]
 else:
     from graph_quant.start.interrupts import shorten_interrupts
+    from graph_quant.start.refusal_reports import shorten_refusals
 
     shorten_interrupts()
+    shorten_refusals()
 
 # The environment may have a sitecustomize of its own, which this one shadowed.
 _this = sys.modules.pop("sitecustomize")
