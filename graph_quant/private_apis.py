@@ -224,6 +224,11 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch._dynamo.exc.BackendCompilerFailed",
     ),
     *_private_apis(
+        "a terminal does not show the progress of compilations",
+        "torch._dynamo.callback.on_compile_start",
+        "torch._dynamo.callback.on_compile_end",
+    ),
+    *_private_apis(
         "graph-quant run ends a refused call with a line about an unknown error",
         "torch_npu.utils._error_code._except_handler",
     ),

@@ -83,14 +83,26 @@ def _run(command_line: list[str]) -> int:
         return int(options.run(options))
     own, arguments = _split_arguments(command_line)
     options, unknown = parser(command_line).parse_known_args(own)
-    if unknown:
-        raise UsageError(
-            f"{command_line[0]} has no option {unknown[0]}{_suggest_option(unknown[0], options)}; "
-            f"put arguments of the script after --: "
-            f"graph-quant {command_line[0]} {options.script} -- {shlex.join(unknown)}"
-        )
-    options.own, options.arguments = own, arguments
+    options.own, for_script = _split_unknown(own, unknown, options)
+    options.arguments = [*for_script, *arguments]
     return int(options.run(options))
+
+
+def _split_unknown(own: list[str], unknown: list[str], options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Split what the command does not know off its own arguments: what follows the script is for the script.
+
+    An option before the script, or one that is spelt like the command's own, is an error.
+    """
+    left = list(unknown)
+    kept = [argument for argument in own if not (left and argument == left[0] and left.pop(0))]
+    for argument in unknown:
+        suggestion = _suggest_option(argument, options) if argument.startswith("-") else ""
+        if suggestion or own.index(argument) < own.index(options.script):
+            raise UsageError(
+                f"{own[0]} has no option {argument}{suggestion}; put arguments of the script after --: "
+                f"graph-quant {own[0]} {options.script} -- {shlex.join(unknown)}"
+            )
+    return kept, unknown
 
 
 def _check_command(command_line: list[str]) -> None:

@@ -6,16 +6,17 @@ import argparse
 import runpy
 import sys
 import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from . import script_options
-from .console import write_output
+from .console import spinner, write_output
 from .errors import UsageError
 
 _EPILOG = """\
 The script defines `float_model`, `quantised` (the same model after quantize_ or load_quantised) and `samples`, a list
-of inputs: tensors, tuples of arguments or dicts of keyword arguments. Arguments of the script follow --.
+of inputs: tensors, tuples of arguments or dicts of keyword arguments. Arguments of the script follow it, or --.
 
 own dB        the quantised layer with the float model's inputs
 inherited dB  the float layer with the quantised model's inputs
@@ -41,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "ranges of each layer, its own error and the inherited one.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="graph-quant compare [option ...] script.py [option ...] [-- argument of the script ...]",
+        usage="graph-quant compare [option ...] script.py [option ...] [[--] argument of the script ...]",
         allow_abbrev=False,
     )
     parser.add_argument("script", help="a Python script")
@@ -64,8 +65,11 @@ def run(options: argparse.Namespace) -> int:
     from ..nn import compare
 
     names = _run_script(options)
+    samples = list(names[options.samples])
     try:
-        comparison = compare(*(names[name] for name in (options.float_model, options.quantised, options.samples)))
+        with spinner("comparing layers") as retitle:
+            counted = _counted(samples, retitle)
+            comparison = compare(names[options.float_model], names[options.quantised], counted)
     except ValueError as error:
         raise UsageError(f"{options.script}: {error}") from error
     write_output("\n".join(comparison.lines(options.most)) + "\n", None)
@@ -77,6 +81,12 @@ def run(options: argparse.Namespace) -> int:
         print(f"below --min-sqnr {options.min_sqnr:g}: {comparison.output.sqnr:.1f} dB", file=sys.stderr)
         return 1
     return 0
+
+
+def _counted(samples: list[Any], retitle: Callable[[str], None]) -> Iterator[Any]:
+    for number, sample in enumerate(samples, 1):
+        retitle(f"comparing layers: sample {number} of {len(samples)}")
+        yield sample
 
 
 def _run_script(options: argparse.Namespace) -> dict[str, Any]:

@@ -88,10 +88,10 @@ def progress(title: str) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def spinner(title: str) -> Iterator[None]:
-    """Show a spinner on stderr after two seconds, for work of unknown duration."""
+def spinner(title: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner on stderr after two seconds, for work of unknown duration; yields a function for another title."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda _title: None
         return
     from rich.console import Console
 
@@ -99,7 +99,7 @@ def spinner(title: str) -> Iterator[None]:
     timer = threading.Timer(_QUIET_SECONDS, status.start)
     timer.start()
     try:
-        yield
+        yield status.update
     finally:
         timer.cancel()
         status.stop()

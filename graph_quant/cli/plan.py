@@ -19,7 +19,7 @@ from .errors import UsageError
 _EPILOG = """\
 The script runs unchanged, but what it compiles for the NPU (torch.compile with a backend of TorchAir) is only
 lowered: a call returns zeros of the right shapes. A script that compiles nothing may define `model` (a module or a
-function) and `inputs`, which are then used. Arguments of the script follow --.
+function) and `inputs`, which are then used. Arguments of the script follow it, or --.
 
 For each graph the report lists the GE nodes, operators without a converter or without a kernel on the host, matrix
 products in floating point, parts that are not quantised between two quantised operators, and the cost.

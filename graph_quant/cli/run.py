@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from ..start.refusal_reports import TRACEBACK
 from . import ranks
 from .errors import UsageError
 
+# Options of Python that the next argument belongs to.
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _SITE = Path(__file__).parent.parent / "start" / "site"
 
 _DESCRIPTION = (
@@ -43,6 +46,7 @@ def execute(arguments: list[str]) -> int:
     except preload.HostNpuError as error:
         raise UsageError(error) from error
     own, rest = _parse_own(arguments)
+    rest = _drop_separator(rest)
     environment = npu_environment()
     if own.dump:
         environment["GRAPH_QUANT_DUMP"] = str(_make_folder(own.dump))
@@ -86,6 +90,18 @@ def _parse_own(arguments: list[str]) -> tuple[_Options, list[str]]:
         last = "--dump" if own.dump else "--ranks" if own.ranks else "--traceback"
         raise UsageError(f"{last} must be followed by a script, -m module or -c code")
     return own, rest
+
+
+def _drop_separator(arguments: list[str]) -> list[str]:
+    """Drop a ``--`` right after the script, which verify, plan and compare take there too."""
+    index = 0
+    while index < len(arguments) and arguments[index].startswith("-"):
+        if re.match(r"-[a-zA-Z]*[cm]|-$", arguments[index]) and arguments[index][1:2] not in ("W", "X"):
+            return arguments
+        index += 2 if arguments[index] in _WITH_VALUE else 1
+    return (
+        [*arguments[: index + 1], *arguments[index + 2 :]] if arguments[index + 1 : index + 2] == ["--"] else arguments
+    )
 
 
 def _make_folder(folder: str) -> Path:

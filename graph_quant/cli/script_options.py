@@ -16,7 +16,7 @@ def add_parser(
     parser = subparsers.add_parser(
         name,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage=f"graph-quant {name} [option ...] script.py [option ...] [-- argument of the script ...]",
+        usage=f"graph-quant {name} [option ...] script.py [option ...] [[--] argument of the script ...]",
         allow_abbrev=False,
         **described,
     )

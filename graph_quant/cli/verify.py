@@ -26,7 +26,7 @@ from the device's inputs; the first node whose device result differs is named.
 With --ranks N, N ranks of the script run on this machine, as with `graph-quant run --ranks N`; each verifies what it
 compiles, and the reports are joined.
 
-Options may precede or follow the script. Arguments of the script follow `--`.
+Options may precede or follow the script. What the command does not know, and all after `--`, is for the script.
 
 marks:  ✓ equal bits   ≈ within the thresholds   ✗ wrong   ↳ right for its wrong inputs   ? not comparable
 

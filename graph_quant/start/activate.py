@@ -39,6 +39,7 @@ def activate() -> None:
     _actions.after("triton", _extend_triton)
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     _actions.after("torch._dynamo.exc", _raise_refusals)
+    _actions.after("torch._dynamo.callback", _report_progress)
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
     _actions.after("torch._dynamo.variables.optimizer", _patch_optimizers)
@@ -262,6 +263,13 @@ def _raise_refusals() -> None:
     from . import traced_refusals
 
     traced_refusals.patch(sys.modules["torch._dynamo.exc"])
+
+
+def _report_progress() -> None:
+    from . import compile_progress
+
+    callbacks = sys.modules["torch._dynamo.callback"]
+    compile_progress.report(callbacks.on_compile_start, callbacks.on_compile_end)
 
 
 def _load_torchair_first() -> None:

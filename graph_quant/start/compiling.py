@@ -49,6 +49,7 @@ from ..host.engine import NeedsNpuError
 from ..meta import require_described
 from ..releases.alternatives import source_name
 from . import aliases, dumping, layouts, seeds, views
+from .compile_progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,6 +93,7 @@ def _with_chip_check(parse_node: Callable[..., Any]) -> Callable[..., Any]:
     """Refuse operators that are not described for the chip, also those that TorchAir lowers alone."""
 
     def parse_described(self: Any, target: Any, *args: Any) -> Any:
+        progress.advance()
         if isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"):
             require_described(target.name())
         return parse_node(self, target, *args)
@@ -136,6 +138,7 @@ def _with_outside_decompositions(compile_region: Callable[..., Any]) -> Callable
         graphs = (inner.graph for inner in gm.modules() if isinstance(inner, GraphModule))
         if any("::".join(str(node.target).split(".")[:2]) in OUTSIDE for graph in graphs for node in graph.nodes):
             table = {**outside(config), **(table or {})}
+        progress.enter("decomposing")
         with dumping.named_after(gm):
             return compile_region(gm, compiler, inputs, config, table, **settings)
 
@@ -146,6 +149,7 @@ def _inlining_control_flow(compile_module: Callable[..., Any]) -> Callable[..., 
     def without_control_flow(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
         if any(node.target in CONTROL_FLOW for node in gm.graph.nodes):
             flatten(gm)
+        progress.enter("lowering", sum(node.op == "call_function" for node in gm.graph.nodes))
         if any(node.target in WITHOUT_NODES for node in gm.graph.nodes):
             check_results(gm)
         try:
@@ -230,6 +234,7 @@ def _exclude_copying_reshapes(is_view: Callable[..., bool]) -> Callable[..., boo
 
 def _with_passes(optimize: Callable[..., Any]) -> Callable[..., Any]:
     def optimize_graph_without_runtime(self: Any, *args: Any, observer: Any = None, **kwargs: Any) -> Any:
+        progress.enter(f"simplifying {len(self.graph.op)} nodes")
         done = optimize(self, *args, observer=observer, **kwargs)
         names = passes.current()
         if names:

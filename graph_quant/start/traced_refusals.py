@@ -6,7 +6,6 @@ Refusal. Its message starts with the rule; Dynamo's explanation follows.
 
 from __future__ import annotations
 
-import functools
 import sys
 from types import ModuleType
 from typing import Any
@@ -37,9 +36,13 @@ def _find_refusal(error: BaseException | None) -> Refusal | None:
     return error
 
 
-@functools.cache
+_classes: dict[tuple[type[Any], type[Refusal]], type[Any]] = {}
+
+
 def _join(wrapper: type[Any], kind: type[Refusal]) -> type[Any]:
     """A class that is both, with Dynamo's constructor."""
+    if (wrapper, kind) in _classes:
+        return _classes[wrapper, kind]
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         refusal = _find_refusal(sys.exc_info()[1])
@@ -49,4 +52,5 @@ def _join(wrapper: type[Any], kind: type[Refusal]) -> type[Any]:
             self.args = (f"{rule}\n\n{self}",)
             vars(self).update(vars(refusal))  # the error code of a device, and the note about it
 
-    return type(kind.__name__, (wrapper, kind), {"__init__": __init__, "__module__": kind.__module__})
+    names = {"__init__": __init__, "__module__": kind.__module__}
+    return _classes.setdefault((wrapper, kind), type(kind.__name__, (wrapper, kind), names))

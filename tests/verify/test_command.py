@@ -170,12 +170,12 @@ def test_options_before_and_after_the_script(
     assert main(["verify", path]) == 1
 
 
-def test_an_argument_that_nobody_takes(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_that_nobody_takes(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     path = script(UNCHANGED)
-    assert main(["verify", path, "--batch", "4", "--html", "page.html"]) == 2
+    assert main(["verify", "--batch=4", path, "--html", "page.html"]) == 2
     assert capsys.readouterr().err == (
-        "graph-quant: verify has no option --batch; put arguments of the script after --: "
-        f"graph-quant verify {path} -- --batch 4\n"
+        "graph-quant: verify has no option --batch=4; put arguments of the script after --: "
+        f"graph-quant verify {path} -- --batch=4\n"
     )
     assert not Path("page.html").exists()
 
