@@ -42,6 +42,11 @@ def storage_format(tensor: torch.Tensor) -> Format | None:
     return ND if name in _ROW_MAJOR else Format.OTHER
 
 
+def give_format(alias: torch.Tensor, stored: Format) -> None:
+    """Let a meta tensor, which stands for an npu tensor that does not exist, report a format."""
+    setattr(alias, _ATTRIBUTE, stored)
+
+
 def keep_format(alias: torch.Tensor, tensor: torch.Tensor) -> None:
     """Let the CPU or meta alias of an npu tensor report the format of that tensor."""
     setattr(alias, _ATTRIBUTE, storage_format(tensor))

@@ -13,7 +13,7 @@ from .errors import UsageError
 
 # In the order of --help: commands for setup, then commands for graphs.
 _SETUP_COMMANDS = ("run", "enable", "disable", "doctor", "operators", "symbols", "explain", "completion")
-COMMANDS = (*_SETUP_COMMANDS, "inspect", "diff", "lint", "replay", "verify", "plan", "compare")
+COMMANDS = (*_SETUP_COMMANDS, "inspect", "diff", "lint", "replay", "verify", "plan", "compare", "check")
 
 _BROKEN_PIPE = 141  # what a shell reports for a process that SIGPIPE ended
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 from typing import Any
 
 from .errors import UsageError
@@ -48,8 +49,14 @@ def rank_command(name: str, options: argparse.Namespace, *kept: str) -> list[str
 
 def load_torchair() -> None:
     """Import torch_npu and TorchAir; raise `UsageError` if that fails."""
+    load_torch_npu("torchair")
+
+
+def load_torch_npu(*others: str) -> None:
+    """Import torch_npu and other packages; raise `UsageError` if that fails."""
     try:
-        import torch_npu  # noqa: F401
-        import torchair  # noqa: F401
+        for name in ("torch_npu", *others):
+            import_module(name)
     except (ImportError, RuntimeError, OSError) as error:
-        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to fix it") from error
+        names = "torch_npu and TorchAir do" if others else "torch_npu does"
+        raise UsageError(f"{names} not load here; `graph-quant doctor` says how to fix it") from error

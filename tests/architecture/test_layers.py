@@ -16,7 +16,7 @@ LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
     {"operator_support_page"},
-    {"verification", "dryrun", "doctor", "operator_support", "explain"},
+    {"verification", "dryrun", "doctor", "operator_support", "explain", "checkpoints"},
     {"scripts"},
     {"private_apis", "modes", "aten"},
     {"start", "dumps", "upstream", "extension", "extensions"},

@@ -1,4 +1,4 @@
-"""A compilation shows its stages on a terminal, and nothing elsewhere."""
+"""A compilation shows its stages on a terminal, and nothing in a pipe."""
 
 from __future__ import annotations
 
