@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .headers import Headers, TensorHeader, read_json
@@ -54,12 +53,13 @@ class QuantisedLayer:
         return self.activation_bits == 8 and "input_scale" in self.parts
 
 
-class LoadProblem(Exception):
-    """A layer that no engine can load."""
+@dataclass(frozen=True)
+class LoadProblem:
+    """A rule that a layer breaks, so that no engine can load it."""
 
-    def __init__(self, layer: str, rule: str, fix: str = "") -> None:
-        super().__init__(rule)
-        self.layer, self.rule, self.fix = layer, rule, fix
+    layer: str
+    rule: str
+    fix: str = ""
 
 
 def read_layers(headers: Headers, config: Mapping[str, Any]) -> tuple[str, list[QuantisedLayer], list[LoadProblem]]:
@@ -69,7 +69,7 @@ def read_layers(headers: Headers, config: Mapping[str, Any]) -> tuple[str, list[
     problems: list[LoadProblem] = []
     layers: list[QuantisedLayer] = []
     if descriptions:
-        entries = _msmodelslim(parts, headers, _read_description(descriptions[0]))
+        entries = _msmodelslim(parts, headers, read_json(descriptions[0]))
         title = MSMODELSLIM
     elif (stated := config.get("quantization_config") or {}).get("quant_method") == "compressed-tensors":
         entries, title = _compressed_tensors(parts, stated), COMPRESSED_TENSORS
@@ -79,7 +79,10 @@ def read_layers(headers: Headers, config: Mapping[str, Any]) -> tuple[str, list[
             return str(method), [], [LoadProblem("", f"the check does not read quant_method {method}")]
         entries, title = _undescribed(parts), FLOAT_FORMAT
     for item in entries:
-        (problems if isinstance(item, LoadProblem) else layers).append(item)  # type: ignore[arg-type]
+        if isinstance(item, LoadProblem):
+            problems.append(item)
+        else:
+            layers.append(item)
     return title, layers, problems
 
 
@@ -89,10 +92,6 @@ def _parts(headers: Headers) -> dict[str, dict[str, TensorHeader]]:
         module, _, part = name.rpartition(".")
         parts.setdefault(module, {})[part] = header
     return parts
-
-
-def _read_description(path: Path) -> dict[str, Any]:
-    return read_json(path)
 
 
 def _undescribed(parts: Mapping[str, Mapping[str, TensorHeader]]) -> Iterator[QuantisedLayer | LoadProblem]:
