@@ -38,10 +38,12 @@ from graph_quant.nn.experts.dynamic_w8a8 import DynamicW8A8Experts
 from graph_quant.nn.experts.static_w8a8 import StaticW8A8Experts
 from graph_quant.nn.experts.w4a8 import W4A8Experts
 from graph_quant.nn.experts.weight_only import W4A16Experts, W8A16Experts
+from graph_quant.nn.mixed import Mixed
 from graph_quant.nn.observe import Observations, Range, observe
 from graph_quant.nn.parallel.parallelize import parallelize_
 from graph_quant.nn.quantize import Replaced, quantize_
 from graph_quant.nn.recipes import W4A4, W4A8, W4A16, W8A16, DynamicW8A8, Recipe, StaticW8A8
+from graph_quant.nn.search import Budget, SearchResult, search
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.w4a4 import W4A4Linear
 from graph_quant.nn.w4a8 import W4A8Linear
@@ -52,6 +54,7 @@ __all__ = [
     "W4A8",
     "W4A16",
     "W8A16",
+    "Budget",
     "CheckpointError",
     "Comparison",
     "DynamicW8A8",
@@ -59,11 +62,13 @@ __all__ = [
     "DynamicW8A8Linear",
     "LayerError",
     "Loaded",
+    "Mixed",
     "Observations",
     "QuantisedExperts",
     "Range",
     "Recipe",
     "Replaced",
+    "SearchResult",
     "StaticW8A8",
     "StaticW8A8Experts",
     "StaticW8A8Linear",
@@ -80,4 +85,5 @@ __all__ = [
     "parallelize_",
     "quantize_",
     "save_quantised",
+    "search",
 ]

@@ -98,11 +98,13 @@ class Comparison:
         layers: The quantised modules, those that lose most by themselves first.
         modules: The modules that contain them, and the whole model, outermost first.
         top1: The share of results whose largest element is at one position in both models.
+        perplexity: Of the float and of the quantised model, where samples are tokens and results their logits.
     """
 
     layers: list[LayerError] = field(default_factory=list)
     modules: list[LayerError] = field(default_factory=list)
     top1: float | None = None
+    perplexity: tuple[float, float] | None = None
 
     @property
     def output(self) -> LayerError:
@@ -144,6 +146,8 @@ class Comparison:
         if len(shown) < len(self.layers):
             yield f"… {len(self.layers) - len(shown)} more layers"
         agreement = "" if self.top1 is None else f", {100 * self.top1:.4g} % of the largest elements agree"
+        if self.perplexity is not None:
+            agreement += f", perplexity {self.perplexity[0]:.5g} and {self.perplexity[1]:.5g}"
         yield f"whole model: {_decibel(self.output.sqnr)} dB, cosine {self.output.cosine:.6f}{agreement}"
 
     def to_json(self) -> str:
@@ -155,6 +159,7 @@ class Comparison:
         facts = {
             "output": asdict(self.output),
             "top1": self.top1,
+            "perplexity": self.perplexity,
             "layers": [asdict(layer) for layer in self.layers],
             "modules": [asdict(module) for module in self.modules],
         }
@@ -208,22 +213,24 @@ def compare(float_model: nn.Module, quantised: nn.Module, samples: Iterable[Any]
     pairs = _pair_modules(float_model, quantised)
     recorders = {name: _Recorder(one, two) for name, (one, two) in pairs.items()}
     agreeing = compared = count = 0
+    losses = _Losses()
     for sample in samples:
         count += 1
         with torch.no_grad(), _hooked(recorders, 0):
-            expected = _first_tensor(_call(float_model, sample))
+            expected = first_tensor(call_model(float_model, sample))
         with torch.no_grad(), _hooked(recorders, 1):
-            actual = _first_tensor(_call(quantised, sample))
+            actual = first_tensor(call_model(quantised, sample))
         for name, recorder in recorders.items():
             if recorder.expected:
                 raise ValueError(f"compare: {name or 'the model'} was called less often in the quantised model")
+        losses.add(sample, expected, actual)
         if expected.dim() and expected.size(-1) > 1:
             agreeing += int((expected.argmax(-1) == actual.argmax(-1)).sum())
             compared += expected.argmax(-1).numel()
     if not count:
         raise ValueError("compare: samples must not be empty")
     errors = {name: recorder.error(name) for name, recorder in recorders.items() if recorder.is_called}
-    result = Comparison(top1=agreeing / compared if compared else None)
+    result = Comparison(top1=agreeing / compared if compared else None, perplexity=losses.perplexity)
     result.modules = [error for name, error in errors.items() if not recorders[name].is_layer]
     layers = [error for name, error in errors.items() if recorders[name].is_layer]
     result.layers = sorted(layers, key=lambda error: _sort_key(error.own_sqnr))
@@ -256,6 +263,41 @@ def _pair_modules(float_model: nn.Module, quantised: nn.Module) -> dict[str, tup
     return pairs
 
 
+class _Losses:
+    """Sums the losses of both models, where a sample holds tokens (batch, length) and the results are their logits."""
+
+    def __init__(self) -> None:
+        self._sums, self._count = [0.0, 0.0], 0
+
+    def add(self, sample: Any, *results: Tensor) -> None:
+        tokens = _tokens(sample, results[0])
+        if tokens is None or tokens.size(1) < 2:
+            return
+        targets = tokens[:, 1:].reshape(-1).cpu().long()
+        self._count += targets.numel()
+        for index, logits in enumerate(results):
+            rows = logits[:, :-1].float().cpu().reshape(targets.numel(), -1)
+            self._sums[index] += nn.functional.cross_entropy(rows, targets, reduction="sum").item()
+
+    @property
+    def perplexity(self) -> tuple[float, float] | None:
+        if not self._count:
+            return None
+        one, two = (math.exp(min(total / self._count, 700.0)) for total in self._sums)
+        return one, two
+
+
+def _tokens(sample: Any, logits: Tensor) -> Tensor | None:
+    """The tokens of a sample, if the logits are of them; a vocabulary has every one of them."""
+    values = sample.values() if isinstance(sample, Mapping) else sample if isinstance(sample, tuple) else (sample,)
+    named = sample.get("input_ids") if isinstance(sample, Mapping) else None
+    for value in values if named is None else (named,):
+        if isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32) and value.dim() == 2:
+            fits = logits.dim() == 3 and logits.shape[:2] == value.shape
+            return value if fits and bool((value >= 0).all() and (value < logits.size(-1)).all()) else None
+    return None
+
+
 class _Recorder:
     """Records the results of one module in the float model, and compares those of its quantised twin."""
 
@@ -270,12 +312,12 @@ class _Recorder:
 
     def record_float(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Any) -> None:
         """Store the result of the float module; compute the quantised one with the same inputs."""
-        value = _first_tensor(result).detach()
+        value = first_tensor(result).detach()
         self.expected.append(value)
         if self.is_layer:
             # forward, so that no hook runs
-            self.own.add(value, _first_tensor(self.modules[1].forward(*arguments, **keywords)))
-            self._record_inputs(_first_tensor(arguments or tuple(keywords.values())))
+            self.own.add(value, first_tensor(self.modules[1].forward(*arguments, **keywords)))
+            self._record_inputs(first_tensor(arguments or tuple(keywords.values())))
 
     def record_quantised(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Any) -> None:
         """Compare the result of the quantised module, and compute the float one with the same inputs."""
@@ -283,9 +325,9 @@ class _Recorder:
             raise ValueError(f"compare: {type(self.modules[1]).__name__} was called more often in the quantised model")
         self.is_called = True
         expected = self.expected.pop(0)
-        self.total.add(expected, _first_tensor(result))
+        self.total.add(expected, first_tensor(result))
         if self.is_layer:
-            self.inherited.add(expected, _first_tensor(self.modules[0].forward(*arguments, **keywords)))
+            self.inherited.add(expected, first_tensor(self.modules[0].forward(*arguments, **keywords)))
 
     def _record_inputs(self, x: Tensor) -> None:
         if not x.numel():
@@ -333,13 +375,14 @@ def _hooked(recorders: Mapping[str, _Recorder], side: int) -> Iterator[None]:
             handle.remove()
 
 
-def _call(model: nn.Module, sample: Any) -> Any:
+def call_model(model: nn.Module, sample: Any) -> Any:
+    """Call a model with a sample: a tensor, a tuple of positional or a dict of keyword arguments."""
     if isinstance(sample, Mapping):
         return model(**sample)
     return model(*sample) if isinstance(sample, tuple) else model(sample)
 
 
-def _first_tensor(result: Any) -> Tensor:
+def first_tensor(result: Any) -> Tensor:
     """The logits of a result, or its first tensor."""
     if isinstance(result, Tensor):
         return result
@@ -349,7 +392,7 @@ def _first_tensor(result: Any) -> Tensor:
     items = result.values() if isinstance(result, Mapping) else result if isinstance(result, (tuple, list)) else ()
     for item in items:
         if isinstance(item, (Tensor, tuple, list, Mapping)):
-            return _first_tensor(item)
+            return first_tensor(item)
     raise ValueError(f"compare: a result without a tensor: {type(result).__name__}")
 
 

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import difflib
 
-from graph_quant.nn.recipes import W4A4, W4A8, W4A16, W8A16, DynamicW8A8, Recipe, StaticW8A8
-
-# W8A8 without calibration is the dynamic scheme, as in msModelSlim's W8A8_DYNAMIC.
-RECIPES: dict[str, type[Recipe]] = {
-    "W8A8": DynamicW8A8,
-    "W8A8_DYNAMIC": DynamicW8A8,
-    "DYNAMICW8A8": DynamicW8A8,
-    "W8A8_STATIC": StaticW8A8,
-    "STATICW8A8": StaticW8A8,
-    "W8A16": W8A16,
-    "W4A16": W4A16,
-    "W4A8": W4A8,
-    "W4A8_DYNAMIC": W4A8,
-    "W4A4": W4A4,
-    "W4A4_DYNAMIC": W4A4,
-}
+from graph_quant.nn.mixed import Mixed
+from graph_quant.nn.recipe_names import RECIPES
+from graph_quant.nn.recipes import Recipe
 
 
 def find_recipe(recipe: Recipe | type[Recipe] | str) -> Recipe:
@@ -30,6 +17,8 @@ def find_recipe(recipe: Recipe | type[Recipe] | str) -> Recipe:
         if not hasattr(recipe, "applies") or not hasattr(recipe, "quantised"):
             raise TypeError(f"quantize_: recipe must be a recipe or its name, got {recipe!r}")
         return recipe
+    if recipe.endswith(".json"):
+        return Mixed.read(recipe)
     key = recipe.upper().replace("-", "_").replace(" ", "_")
     if key not in RECIPES:
         close = difflib.get_close_matches(key, RECIPES, 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 from graph_quant.nn.checkpoints.extract import is_quantised
 from graph_quant.nn.experts.source import custom_forward_reason, is_experts, unsupported_reason
+from graph_quant.nn.mixed import Mixed
 from graph_quant.nn.names import find_recipe
 from graph_quant.nn.observe import Filter, Observations
 from graph_quant.nn.recipes import Recipe
@@ -53,8 +54,8 @@ def quantize_(
 
     Args:
         model: The model, with float16 or bfloat16 weights.
-        recipe: The quantisation scheme: a recipe, its class, or its name, such as ``"W8A8"`` (dynamic) or
-            ``"W8A8_STATIC"``.
+        recipe: The quantisation scheme: a recipe, its class, its name, such as ``"W8A8"`` (dynamic) or
+            ``"W8A8_STATIC"``, or the JSON file of a ``Mixed`` recipe.
         filter: ``filter(module, name)`` selects modules; all that the recipe applies to if None.
         observations: What ``observe`` recorded for the same model; needed for static scales and smoothing.
         types: Subclasses of ``nn.Linear`` and classes of experts that are replaced too. A ModuleList of experts among
@@ -73,7 +74,7 @@ def quantize_(
     """
     recipe = find_recipe(recipe)
     seen = Observations() if observations is None else observations
-    chosen, left = _choose(model, recipe, filter, types)
+    chosen, left = choose_modules(model, recipe, filter, types)
     if not chosen:
         reasons = "".join(f"; {name} is left: {why}" for name, why in left.items())
         raise ValueError(
@@ -101,7 +102,7 @@ def quantize_(
     return Replaced(list(replacements), left)
 
 
-def _choose(
+def choose_modules(
     model: nn.Module, recipe: Recipe, wanted: Filter | None, types: Sequence[type[nn.Module]]
 ) -> tuple[list[tuple[list[str], nn.Module]], dict[str, str]]:
     """Return the modules to replace, with all their names, and why others that the filter accepts are left."""
@@ -115,6 +116,8 @@ def _choose(
         if module in inside or (isinstance(module, nn.ModuleList) and type(module) not in types):
             continue
         accepted = [name for name in all_names if wanted is None or wanted(module, name)]
+        if isinstance(recipe, Mixed):
+            accepted = [name for name in accepted if name in recipe.schemes]
         if not accepted:
             continue
         refused = [name for name in all_names if name not in accepted]
