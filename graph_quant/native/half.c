@@ -34,8 +34,9 @@ struct product {
 enum { TILE_ROWS = 6, TILE_COLUMNS = 4 };
 /* Elements of a step: a vector of halves. Six rows of a depth block in float32 fill half of the L1 cache. */
 enum { STEP = 32, BLOCK_DEPTH = 1024 };
-/* Rows and columns of a block. Its columns of a depth block take 128 KiB of the L2 cache. */
-enum { BLOCK_ROWS = 192, BLOCK_COLUMNS = 64, LEAST_COLUMNS = 8 };
+/* Rows and columns of a block. Its columns of a depth block take 256 KiB of the L2 cache. A row of its totals ends with
+some that are not used: a tile writes four. */
+enum { BLOCK_ROWS = 192, BLOCK_COLUMNS = 128, LEAST_COLUMNS = 8, ROW_SUMS = BLOCK_COLUMNS + LANES };
 /* Steps of depth ahead that are prefetched before columns are transposed. */
 enum { AHEAD = 64 };
 
@@ -49,18 +50,75 @@ enum { AHEAD = 64 };
 /* Inline assembly, because compilers spill some of the sums when they allocate the registers. */
 #define FMA(sum, row, column) __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(row), "v"(column))
 
-/* The totals of four vectors. */
-AVX512 static inline __m128 totals(const __m512 *sums)
+/* Adds the halves of two vectors, lanes 8 apart: those of the first, then those of the second. */
+AVX512 static inline __m512 add_eights(__m512 a, __m512 b)
 {
-    __m128 parts[TILE_COLUMNS];
-    UNROLLED for (int j = 0; j < TILE_COLUMNS; j++) {
-        const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(sums[j]), _mm512_extractf32x8_ps(sums[j], 1));
-        parts[j] = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    }
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+}
+
+/* Adds lanes 4 apart of two such results: four lanes of 128 bits, one for each vector. */
+AVX512 static inline __m512 add_fours(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+
+/* Adds elements 2 apart, and 1 apart, in lanes of 128 bits. */
+AVX512 static inline __m512 add_twos(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+}
+
+AVX512 static inline __m512 add_ones(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+
+/* Writes the totals of a row of a tile. */
+AVX512 static inline void store_one(const __m512 *sums, float *out)
+{
+    const __m512 fours = add_fours(add_eights(sums[0], sums[1]), add_eights(sums[2], sums[3]));
+    const __m128 parts[] = {_mm512_castps512_ps128(fours), _mm512_extractf32x4_ps(fours, 1),
+                            _mm512_extractf32x4_ps(fours, 2), _mm512_extractf32x4_ps(fours, 3)};
     const __m128 low = _mm_add_ps(_mm_movelh_ps(parts[0], parts[1]), _mm_movehl_ps(parts[1], parts[0]));
     const __m128 high = _mm_add_ps(_mm_movelh_ps(parts[2], parts[3]), _mm_movehl_ps(parts[3], parts[2]));
-    return _mm_add_ps(_mm_shuffle_ps(low, high, 0x88), _mm_shuffle_ps(low, high, 0xdd));
+    _mm_storeu_ps(out, _mm_add_ps(_mm_shuffle_ps(low, high, 0x88), _mm_shuffle_ps(low, high, 0xdd)));
 }
+
+/* Those of two rows. */
+AVX512 static inline void store_two(__m512 sums[][TILE_COLUMNS], float *out)
+{
+    const __m512 left = add_fours(add_eights(sums[0][0], sums[1][0]), add_eights(sums[0][1], sums[1][1]));
+    const __m512 right = add_fours(add_eights(sums[0][2], sums[1][2]), add_eights(sums[0][3], sums[1][3]));
+    const __m512 twos = add_twos(left, right), ones = add_ones(twos, twos);
+    const __m256 even = _mm512_castps512_ps256(ones), odd = _mm512_extractf32x8_ps(ones, 1);
+    const __m256 rows = _mm256_unpacklo_ps(even, odd);
+    _mm_storeu_ps(out, _mm256_castps256_ps128(rows));
+    _mm_storeu_ps(out + ROW_SUMS, _mm256_extractf128_ps(rows, 1));
+}
+
+/* Those of four rows. */
+AVX512 static inline void store_four(__m512 sums[][TILE_COLUMNS], float *out)
+{
+    __m512 columns[TILE_COLUMNS];
+    UNROLLED for (int j = 0; j < TILE_COLUMNS; j++)
+        columns[j] = add_fours(add_eights(sums[0][j], sums[1][j]), add_eights(sums[2][j], sums[3][j]));
+    const __m512 rows = add_ones(add_twos(columns[0], columns[1]), add_twos(columns[2], columns[3]));
+    _mm_storeu_ps(out, _mm512_castps512_ps128(rows));
+    _mm_storeu_ps(out + ROW_SUMS, _mm512_extractf32x4_ps(rows, 1));
+    _mm_storeu_ps(out + 2 * ROW_SUMS, _mm512_extractf32x4_ps(rows, 2));
+    _mm_storeu_ps(out + 3 * ROW_SUMS, _mm512_extractf32x4_ps(rows, 3));
+}
+
+#define STORE_TOTALS \
+    do { \
+        enum { DONE = ROWS >= 4 ? 4 : 0 }; \
+        if (ROWS >= 4) \
+            store_four(sums, out); \
+        if (ROWS - DONE >= 2) \
+            store_two(sums + DONE, out + DONE * ROW_SUMS); \
+        if (ROWS % 2) \
+            store_one(sums[ROWS - 1], out + (ROWS - 1) * ROW_SUMS); \
+    } while (0)
 
 #define PREFETCH_COLUMNS \
     do { \
@@ -81,10 +139,11 @@ AVX512 static inline __m128 totals(const __m512 *sums)
         } \
     } while (0)
 
-/* The totals of some rows by four columns over a number of steps; memory `next` elements after these is prefetched. */
+/* Writes the totals of some rows by four columns over a number of steps, and prefetches what is `next` elements after
+these columns. */
 #define TILE(count, kind) \
     AVX512 static void tile_##kind##_##count(const float *x1, const uint16_t *x2, ptrdiff_t x2_column, \
-                                             ptrdiff_t steps, ptrdiff_t next, __m128 *out) \
+                                             ptrdiff_t steps, ptrdiff_t next, float *out) \
     { \
         enum { ROWS = count }; \
         __m512 sums[ROWS][TILE_COLUMNS]; \
@@ -96,7 +155,7 @@ AVX512 static inline __m128 totals(const __m512 *sums)
             HALF_STEP(FIRST_##kind, 0); \
             HALF_STEP(SECOND_##kind, 1); \
         } \
-        UNROLLED for (int i = 0; i < ROWS; i++) out[i] = totals(sums[i]); \
+        STORE_TOTALS; \
     }
 
 #define DOT(sum, row, column) __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(row), "v"(column))
@@ -104,7 +163,7 @@ AVX512 static inline __m128 totals(const __m512 *sums)
 /* The same by dot products of rows of bfloat16. */
 #define DOT_TILE(count) \
     AVX512 static void tile_DOT_##count(const float *rows, const uint16_t *x2, ptrdiff_t x2_column, ptrdiff_t steps, \
-                                        ptrdiff_t next, __m128 *out) \
+                                        ptrdiff_t next, float *out) \
     { \
         enum { ROWS = count }; \
         __m512 sums[ROWS][TILE_COLUMNS]; \
@@ -121,7 +180,7 @@ AVX512 static inline __m128 totals(const __m512 *sums)
                 UNROLLED for (int j = 0; j < TILE_COLUMNS; j++) DOT(sums[i][j], row, columns[j]); \
             } \
         } \
-        UNROLLED for (int i = 0; i < ROWS; i++) out[i] = totals(sums[i]); \
+        STORE_TOTALS; \
     }
 
 #define TILES(kind) \
@@ -129,7 +188,7 @@ AVX512 static inline __m128 totals(const __m512 *sums)
     static const tile TILES_##kind[] = {tile_##kind##_1, tile_##kind##_2, tile_##kind##_3, \
                                         tile_##kind##_4, tile_##kind##_5, tile_##kind##_6};
 
-typedef void (*tile)(const float *, const uint16_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, __m128 *);
+typedef void (*tile)(const float *, const uint16_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, float *);
 TILES(BFLOAT16)
 TILES(FLOAT16)
 DOT_TILE(1) DOT_TILE(2) DOT_TILE(3) DOT_TILE(4) DOT_TILE(5) DOT_TILE(6)
@@ -146,9 +205,10 @@ struct job {
     char *scratch;
 };
 
-/* The memory of a thread: totals of a block, rows in float32, and columns that are not read where they are. */
+/* The memory of a thread: totals of a block, those of rows in one depth block and of a tile, rows in float32, and
+columns that are not read where they are. */
 struct scratch {
-    float totals[BLOCK_ROWS * BLOCK_COLUMNS];
+    float totals[BLOCK_ROWS * ROW_SUMS], sums[TILE_ROWS * ROW_SUMS], exact[TILE_ROWS * ROW_SUMS];
     float rows[TILE_ROWS * BLOCK_DEPTH], wide_rows[TILE_ROWS * BLOCK_DEPTH], small[LANES];
     uint16_t columns[BLOCK_COLUMNS * BLOCK_DEPTH];
 } __attribute__((aligned(64)));
@@ -168,6 +228,10 @@ static inline ptrdiff_t steps_of(ptrdiff_t depth)
     return (depth + STEP - 1) / STEP;
 }
 
+/* Loads up to a step of halves, followed by zeros; masked loads are slow on some processors. */
+#define LOAD_STEP(at, count) \
+    ((count) >= STEP ? _mm512_loadu_si512(at) : _mm512_maskz_loadu_epi16(first_halves(count), at))
+
 /* The mask of the first `count` halves of a vector. */
 static inline __mmask32 first_halves(ptrdiff_t count)
 {
@@ -180,7 +244,7 @@ AVX512 static void widen_rows(const struct product *args, const uint16_t *x1, pt
 {
     for (ptrdiff_t k = 0; k < depth; k += STEP)
         for (ptrdiff_t i = 0; i < rows; i++, out += STEP) {
-            const __m512i halves = _mm512_maskz_loadu_epi16(first_halves(depth - k), x1 + i * args->x1_row + k);
+            const __m512i halves = LOAD_STEP(x1 + i * args->x1_row + k, depth - k);
             if (args->kind == FLOAT16) {
                 _mm512_store_ps(out, _mm512_cvtph_ps(_mm512_castsi512_si256(halves)));
                 _mm512_store_ps(out + LANES, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
@@ -198,7 +262,7 @@ AVX512 static void copy_rows(const struct product *args, const uint16_t *x1, ptr
     for (ptrdiff_t i = 0; i < rows; i++) {
         __m512i largest = _mm512_setzero_si512();
         for (ptrdiff_t k = 0; k < depth; k += STEP) {
-            const __m512i halves = _mm512_maskz_loadu_epi16(first_halves(depth - k), x1 + i * args->x1_row + k);
+            const __m512i halves = LOAD_STEP(x1 + i * args->x1_row + k, depth - k);
             largest = _mm512_max_epu16(largest, _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff)));
             _mm512_store_si512(out + k * rows + i * STEP, halves);
         }
@@ -253,50 +317,73 @@ AVX512 static void copy_columns(const uint16_t *x2, ptrdiff_t x2_column, ptrdiff
     for (ptrdiff_t j = 0; j < columns; j++)
         for (ptrdiff_t k = 0; k < depth; k += STEP)
             _mm512_store_si512(out + j * BLOCK_DEPTH + k,
-                               _mm512_maskz_loadu_epi16(first_halves(depth - k), x2 + j * x2_column + k));
+                               LOAD_STEP(x2 + j * x2_column + k, depth - k));
 }
 
-static void add_totals(float *totals, const __m128 *sums, ptrdiff_t rows, ptrdiff_t columns, int is_first)
+/* The columns of rows of a block in a depth block, and how far the columns of the next tile are from those of one. */
+struct columns {
+    const uint16_t *at;
+    ptrdiff_t column, count, steps, next;
+};
+
+/* Writes the totals of up to six rows by all columns of a block. */
+static void multiply_rows(tile multiply, const float *rows, struct columns columns, float *out)
 {
-    for (ptrdiff_t i = 0; i < rows; i++, totals += BLOCK_COLUMNS) {
-        float values[TILE_COLUMNS];
-        memcpy(values, sums + i, sizeof values);
-        for (ptrdiff_t j = 0; j < columns; j++)
-            totals[j] = is_first ? values[j] : totals[j] + values[j];
+    ptrdiff_t n = 0;
+    for (; n + TILE_COLUMNS <= columns.count; n += TILE_COLUMNS, columns.at += TILE_COLUMNS * columns.column)
+        multiply(rows, columns.at, columns.column, columns.steps, columns.next, out + n);
+    /* One column four times, of which the first result is used: there are no others to read. */
+    for (; n < columns.count; n++, columns.at += columns.column)
+        multiply(rows, columns.at, 0, columns.steps, 0, out + n);
+}
+
+/* The sums of 16 columns of a row that dot products may have computed wrongly. */
+AVX512 static inline __mmask16 small_sums(const float *sums, float small)
+{
+    return _mm512_cmp_ps_mask(_mm512_abs_ps(_mm512_loadu_ps(sums)), _mm512_set1_ps(small), _CMP_NGE_UQ);
+}
+
+/* Computes small sums of dot products again, tile by tile. */
+AVX512 static void repeat_small(const struct product *args, const uint16_t *x1, ptrdiff_t rows, ptrdiff_t depth,
+                                struct columns columns, struct scratch *scratch, float *sums)
+{
+    int is_wide = 0;
+    for (ptrdiff_t n = 0; n < columns.count; n += TILE_COLUMNS) {
+        const ptrdiff_t count = least(TILE_COLUMNS, columns.count - n);
+        __mmask16 again[TILE_ROWS], any = 0;
+        for (ptrdiff_t i = 0; i < rows; i++)
+            any |= again[i] = small_sums(sums + i * ROW_SUMS + n, scratch->small[i]) & first_lanes(count);
+        if (!any)
+            continue;
+        if (!is_wide)
+            widen_rows(args, x1, rows, depth, scratch->wide_rows);
+        is_wide = 1;
+        const struct columns few = {columns.at + n * columns.column, columns.column, count, columns.steps, 0};
+        multiply_rows(TILES_BFLOAT16[rows - 1], scratch->wide_rows, few, scratch->exact);
+        for (ptrdiff_t i = 0; i < rows; i++)
+            _mm512_mask_storeu_ps(sums + i * ROW_SUMS + n, again[i], _mm512_loadu_ps(scratch->exact + i * ROW_SUMS));
     }
 }
 
-/* The columns of a tile in a depth block, and where their successors are. */
-struct columns {
-    const uint16_t *at;
-    ptrdiff_t column, steps, next;
-};
-
-/* The totals of a tile by dot products; those that are small are computed again. */
-AVX512 static void dot_tile(const struct product *args, const uint16_t *x1, ptrdiff_t rows, ptrdiff_t depth,
-                            struct columns columns, struct scratch *scratch, __m128 *sums)
+/* Writes the totals of up to six rows by dot products. */
+AVX512 static void dot_rows(const struct product *args, const uint16_t *x1, ptrdiff_t rows, ptrdiff_t depth,
+                            struct columns columns, struct scratch *scratch, float *sums)
 {
-    TILES_DOT[rows - 1](scratch->rows, columns.at, columns.column, columns.steps, columns.next, sums);
-    const __m128 magnitude = _mm_castsi128_ps(_mm_set1_epi32(0x7fffffff));
-    __mmask8 again[TILE_ROWS], any = 0;
+    copy_rows(args, x1, rows, depth, (uint16_t *)scratch->rows, scratch->small);
+    multiply_rows(TILES_DOT[rows - 1], scratch->rows, columns, sums);
+    __mmask16 any = 0;
     for (ptrdiff_t i = 0; i < rows; i++)
-        any |= again[i] = _mm_cmp_ps_mask(_mm_and_ps(sums[i], magnitude), _mm_set1_ps(scratch->small[i]), _CMP_NGE_UQ);
-    if (!any)
-        return;
-    __m128 exact[TILE_ROWS];
-    widen_rows(args, x1, rows, depth, scratch->wide_rows);
-    TILES_BFLOAT16[rows - 1](scratch->wide_rows, columns.at, columns.column, columns.steps, 0, exact);
-    for (ptrdiff_t i = 0; i < rows; i++) sums[i] = _mm_mask_mov_ps(sums[i], again[i], exact[i]);
+        for (ptrdiff_t n = 0; n < columns.count; n += LANES)
+            any |= small_sums(sums + i * ROW_SUMS + n, scratch->small[i]) & first_lanes(columns.count - n);
+    if (any)
+        repeat_small(args, x1, rows, depth, columns, scratch, sums);
 }
 
-AVX512 static void any_tile(const struct product *args, const uint16_t *x1, ptrdiff_t rows, ptrdiff_t depth,
-                            struct columns columns, struct scratch *scratch, __m128 *sums)
+AVX512 static void add_sums(float *totals, const float *sums, ptrdiff_t rows, ptrdiff_t columns)
 {
-    if (args->uses_dots)
-        dot_tile(args, x1, rows, depth, columns, scratch, sums);
-    else
-        (args->kind == FLOAT16 ? TILES_FLOAT16 : TILES_BFLOAT16)[rows - 1](scratch->rows, columns.at, columns.column,
-                                                                           columns.steps, columns.next, sums);
+    for (ptrdiff_t i = 0; i < rows; i++, totals += ROW_SUMS, sums += ROW_SUMS)
+        for (ptrdiff_t n = 0; n < columns; n += LANES)
+            _mm512_storeu_ps(totals + n, _mm512_add_ps(_mm512_loadu_ps(totals + n), _mm512_loadu_ps(sums + n)));
 }
 
 /* Adds the products of a depth block to the totals of a block. */
@@ -306,47 +393,36 @@ AVX512 static void add_depth(const struct product *args, struct block block, ptr
     const uint16_t *x1 = args->x1 + block.batch * args->x1_batch + block.top * args->x1_row + start;
     const uint16_t *x2 =
         args->x2 + block.batch * args->x2_batch + start * args->x2_depth + block.left * args->x2_column;
-    struct columns all = {x2, args->x2_column, steps_of(depth), 0};
+    struct columns columns = {x2, args->x2_column, block.columns, steps_of(depth), 0};
     if (args->x2_depth != 1 || depth % STEP) {
         if (args->x2_depth == 1)
             copy_columns(x2, args->x2_column, depth, block.columns, scratch->columns);
         else
             transpose_columns(x2, args->x2_depth, depth, block.columns, scratch->columns);
-        all.at = scratch->columns, all.column = BLOCK_DEPTH;
-    } else if (block.rows <= TILE_ROWS)
-        all.next = TILE_COLUMNS * all.column;
+        columns.at = scratch->columns, columns.column = BLOCK_DEPTH;
+    }
+    columns.next = TILE_COLUMNS * columns.column;
     const ptrdiff_t parts = (block.rows + TILE_ROWS - 1) / TILE_ROWS;
     for (ptrdiff_t part = 0; part < parts; part++) {
         const ptrdiff_t row = block.rows * part / parts, rows = block.rows * (part + 1) / parts - row;
-        const uint16_t *tile_rows = x1 + row * args->x1_row;
+        const uint16_t *part_rows = x1 + row * args->x1_row;
+        float *totals = scratch->totals + row * ROW_SUMS, *sums = start == 0 ? totals : scratch->sums;
         if (args->uses_dots)
-            copy_rows(args, tile_rows, rows, depth, (uint16_t *)scratch->rows, scratch->small);
-        else
-            widen_rows(args, tile_rows, rows, depth, scratch->rows);
-        for (ptrdiff_t n = 0; n < block.columns; n += TILE_COLUMNS) {
-            __m128 sums[TILE_ROWS];
-            float *out = scratch->totals + row * BLOCK_COLUMNS + n;
-            struct columns columns = all;
-            columns.at += n * all.column;
-            if (block.columns - n >= TILE_COLUMNS) {
-                any_tile(args, tile_rows, rows, depth, columns, scratch, sums);
-                add_totals(out, sums, rows, TILE_COLUMNS, start == 0);
-                continue;
-            }
-            /* One column four times, of which the first result is used: there are no others to read. */
-            columns.column = columns.next = 0;
-            for (ptrdiff_t j = n; j < block.columns; j++, columns.at += all.column) {
-                any_tile(args, tile_rows, rows, depth, columns, scratch, sums);
-                add_totals(out + (j - n), sums, rows, 1, start == 0);
-            }
+            dot_rows(args, part_rows, rows, depth, columns, scratch, sums);
+        else {
+            widen_rows(args, part_rows, rows, depth, scratch->rows);
+            multiply_rows((args->kind == FLOAT16 ? TILES_FLOAT16 : TILES_BFLOAT16)[rows - 1], scratch->rows, columns,
+                          sums);
         }
+        if (start != 0)
+            add_sums(totals, sums, rows, block.columns);
     }
 }
 
 /* Adds the bias to the totals of a block, rounds and stores them. */
 AVX512 static void store(const struct product *args, struct block block, const float *totals)
 {
-    for (ptrdiff_t i = 0; i < block.rows; i++, totals += BLOCK_COLUMNS) {
+    for (ptrdiff_t i = 0; i < block.rows; i++, totals += ROW_SUMS) {
         const ptrdiff_t row = block.batch * args->out_batch + (block.top + i) * args->out_row;
         for (ptrdiff_t n = 0; n < block.columns; n += LANES) {
             const ptrdiff_t at = row + (block.left + n) * args->out_column;
