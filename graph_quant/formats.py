@@ -32,8 +32,7 @@ _ROW_MAJOR = frozenset(("ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NC", "N
 def storage_format(tensor: torch.Tensor) -> Format | None:
     """Return the storage format of a tensor; ``None`` for a traced one and for one of the CPU, which have none."""
     if isinstance(tensor, FakeTensor) or tensor.device.type != "npu":
-        kept: Format | None = getattr(tensor, _ATTRIBUTE, None)
-        return kept
+        return kept_format(tensor)
     import torch_npu
 
     name = torch_npu.get_npu_format(tensor).name
@@ -45,6 +44,12 @@ def storage_format(tensor: torch.Tensor) -> Format | None:
 def give_format(alias: torch.Tensor, stored: Format) -> None:
     """Let a meta tensor, which stands for an npu tensor that does not exist, report a format."""
     setattr(alias, _ATTRIBUTE, stored)
+
+
+def kept_format(alias: torch.Tensor) -> Format | None:
+    """Return the format that ``keep_format`` let a CPU or meta tensor report."""
+    kept: Format | None = getattr(alias, _ATTRIBUTE, None)
+    return kept
 
 
 def keep_format(alias: torch.Tensor, tensor: torch.Tensor) -> None:

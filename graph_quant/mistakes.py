@@ -15,6 +15,8 @@ def _parse(text: str, source: str) -> bool:
 
 WARNINGS = Setting("GRAPH_QUANT_WARNINGS", _parse)
 _shown: set[tuple[str, str]] = set()
+# How often a warning was due, shown or not: plans of calls that warn are not cached.
+calls = 0
 
 
 class LikelyMistakeWarning(UserWarning):
@@ -23,6 +25,8 @@ class LikelyMistakeWarning(UserWarning):
 
 def warn_once(operator: str, argument: str, message: str) -> None:
     """Warn of an argument of an operator, once in a process; never with GRAPH_QUANT_WARNINGS=off."""
+    global calls
+    calls += 1
     if (operator, argument) in _shown or not WARNINGS.current():
         return
     _shown.add((operator, argument))

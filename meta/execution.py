@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from graph_quant.meta.operator import RECORDS, Operator, Result
 from torch import Tensor
 from torch._prims_common import make_contiguous_strides_for
+
+_contiguous_strides = functools.lru_cache(maxsize=4096)(make_contiguous_strides_for)
 
 
 def execute(name: str) -> Callable[..., Any]:
@@ -26,47 +29,56 @@ def execute(name: str) -> Callable[..., Any]:
 
 def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
     """The results of one call, with the strides and aliasing of its plan."""
+    return prepare(record, values)()
+
+
+def prepare(record: Operator, values: Sequence[Any]) -> Callable[[], list[Any]]:
+    """Check a call, and return the function that computes its results from what the tensors then hold.
+
+    A captured call is prepared once and computed by every replay.
+    """
     if record.reference is None:
         if record.rules is not None:
             record.plan(values)
         raise NotImplementedError(f"{record.title} computes nothing that the CPU could: it is for tensors on npu")
-    plan = None
     if record.rules is None:
-        _ask_upstream(record, values)
-    else:
-        plan = record.plan(values)
-    computed = record.call(record.reference, plan, values)
-    results = list(computed) if isinstance(computed, (tuple, list)) else [computed]
-    if plan is None:
-        return results
-    inputs = {tensor.untyped_storage().data_ptr() for tensor in record.tensors(values).values()}
+        record.ask_upstream(values)
+        compute = record.bound(record.reference, None, values)
+        return lambda: _as_list(compute())
+    plan = record.plan(values)
+    compute = record.bound(record.reference, plan, values)
+    inputs = frozenset(_addresses(values))
 
     def returned(promised: Result | str | int | type[int] | None, result: Any) -> Any:
-        if promised is int:
-            return int(result)
+        if isinstance(promised, Result):
+            return _settled(result, inputs)
         if isinstance(promised, str):
             return record.argument(promised, values)
-        return _settled(result, inputs) if isinstance(promised, Result) else promised
+        return int(result) if promised is int else promised
 
-    return [returned(promised, result) for promised, result in zip(plan.results, results, strict=True)]
+    def run() -> list[Any]:
+        results = _as_list(compute())
+        return [returned(promised, result) for promised, result in zip(plan.results, results, strict=True)]
 
-
-def _ask_upstream(record: Operator, values: Sequence[Any]) -> None:
-    """Check the call of an operator without rules by torch_npu's own meta function."""
-    shapes = [_without_values(value) for value in values]
-    named = zip(record.arguments, shapes, strict=True)
-    record.overload(**{name: value for name, value in named if name in record.installed_arguments})
+    return run
 
 
-def _without_values(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_without_values(item) for item in value]
-    return value.to("meta") if isinstance(value, Tensor) else value
+def _as_list(computed: Any) -> list[Any]:
+    return list(computed) if isinstance(computed, (tuple, list)) else [computed]
 
 
-def _settled(result: Tensor, inputs: set[int]) -> Tensor:
+def _addresses(values: Iterable[Any]) -> Iterator[int]:
+    """The memory of all tensors of a call."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value.untyped_storage().data_ptr()
+        elif isinstance(value, (list, tuple)):
+            yield from _addresses(value)
+
+
+def _settled(result: Tensor, inputs: frozenset[int]) -> Tensor:
     """``result`` in memory that no input shares, with contiguous strides also for sizes of 0 and 1, as inferred."""
     if result.numel() and result.untyped_storage().data_ptr() in inputs:
         result = result.clone(memory_format=torch.contiguous_format)
-    strides = make_contiguous_strides_for(result.shape)
+    strides = _contiguous_strides(result.shape)
     return result if result.stride() == strides else result.contiguous().as_strided(result.shape, strides)

@@ -23,6 +23,7 @@ from graph_quant import chip
 from graph_quant.chip import A2_AND_A3, Chip
 from graph_quant.discovery import Index, Table
 from graph_quant.dispatcher import overload
+from graph_quant.meta.eager_plans import EagerPlans, Signatures, signature_of
 from graph_quant.meta.rules import Refusal, Rules, Size, empty
 from graph_quant.releases.schemas import Binding, declared_schema
 from torch import Tensor
@@ -115,6 +116,7 @@ class Operator:
         self.on_any_device = on_any_device
         self.rules = rules
         self.reference = reference
+        self._eager_plans, self._accepted_by_upstream = EagerPlans(), Signatures()
         self._traced, self._eager = Rules(self.title), Rules(self.title, is_eager=True)
 
     @property
@@ -163,7 +165,7 @@ class Operator:
         return self._binding.bind(args, kwargs)
 
     def plan(self, values: Sequence[Any]) -> Plan:
-        """The plan of a call, cached per trace.
+        """The plan of a call, cached per trace, and for eager calls per signature.
 
         Args:
             values: The values of all arguments, as ``bind`` returns them.
@@ -177,7 +179,19 @@ class Operator:
         """
         if self.rules is None:
             raise TypeError(f"{self.title} has no rules of its own")
-        return _remembered(self.name, values, self._make_plan)
+        if (signature := signature_of(values)) is None:
+            return _remembered(self.name, values, self._make_plan)
+        return self._eager_plans.plan(signature, values, self._make_plan)
+
+    def ask_upstream(self, values: Sequence[Any]) -> None:
+        """Check an eager call without rules by torch_npu's own meta function, once per signature."""
+        signature = signature_of(values)
+        if signature is not None and signature in self._accepted_by_upstream:
+            return
+        named = zip(self.arguments, _without_data(values), strict=True)
+        self.overload(**{name: value for name, value in named if name in self.installed_arguments})
+        if signature is not None:
+            self._accepted_by_upstream.add(signature)
 
     def _make_plan(self, values: Sequence[Any]) -> Plan:
         assert self.rules is not None
@@ -246,13 +260,17 @@ class Operator:
         Returns:
             The result of ``function``.
         """
+        return self.bound(function, plan, values)()
+
+    def bound(self, function: Callable[..., Any], plan: Plan | None, values: Sequence[Any]) -> Callable[[], Any]:
+        """``function`` with its arguments, as ``call`` calls it."""
         named = dict(zip(self.arguments, values, strict=True))
         parameters, takes_others = _parameters(function)
         arguments = {
             name: named[name] if name in named else (plan if name == "plan" else getattr(plan, name))
             for name in parameters
         }
-        return function(**(named | arguments if takes_others else arguments))
+        return functools.partial(function, **(named | arguments if takes_others else arguments))
 
     def check_names(self, function: Callable[..., Any]) -> None:
         """Raise TypeError if ``function`` has a parameter that is neither an argument nor a field of the plan."""
@@ -292,6 +310,12 @@ def _mode(values: Sequence[Any]) -> FakeTensorMode | None:
         if isinstance(value, (list, tuple)) and (mode := _mode(value)) is not None:
             return mode
     return None
+
+
+def _without_data(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_without_data(item) for item in value]
+    return value.to("meta") if isinstance(value, Tensor) else value
 
 
 def _layout(value: Any) -> Hashable:

@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from graph_quant.meta.execution import prepare
+from graph_quant.meta.operator import RECORDS, Operator
 from torch import Tensor
 from torch._ops import OpOverload
 
@@ -53,7 +55,15 @@ class Call:
         if is_plain and (out := find_matching_out(self.op)) is not None:
             out_name = next(argument.name for argument in out._schema.arguments if argument.is_out)
             return partial(out._op, *self.args, **self.kwargs, **{out_name: targets[0][1]})
+        record = RECORDS.get(name)
+        if record is not None and record.reference is not None:
+            return _into(self._reference(record), targets)
         return _into(self._prepared(self.op._op), targets)
+
+    def _reference(self, record: Operator) -> Callable[[], Any]:
+        """Return the reference, whose rules are checked now and not in each replay."""
+        compute = prepare(record, record.bind(self.args, self.kwargs))
+        return lambda: record.as_returned(compute())
 
     def _product(self, compute: Callable[..., Any], targets: list[tuple[tuple[int, ...], Tensor]]) -> Step:
         """Return the product of matrices, which is written into its target; one with ``out=`` may overlap operands."""
