@@ -9,7 +9,7 @@ import torch
 
 from .patterns import Alternatives, aten, call, leaf
 from .record import Fusion, NotFusedError
-from .rewriter import Rewriter
+from .rewriter import Rewriter, require_rows
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -29,6 +29,7 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     for name, term in (("x1", x1), ("x2", x2)):
         if term.meta["val"].shape != total.meta["val"].shape:  # type: ignore[union-attr]
             raise NotFusedError(f"the sum broadcasts {name}")
+    require_rows(total)  # type: ignore[arg-type]
     rewriter.require_before(weight, "the weight", total)  # type: ignore[arg-type]
     with rewriter.before(total, root):  # type: ignore[arg-type]
         fused = rewriter.call(torch.ops.npu.npu_add_rms_norm.default, x1, x2, weight, leaves["epsilon"])

@@ -14,7 +14,7 @@ import torch
 from .common_dynamic_quant import VIEW
 from .patterns import Alternatives, aten, call, leaf
 from .record import Fusion, NotFusedError
-from .rewriter import Rewriter, describe_readers, readers
+from .rewriter import Rewriter, describe_readers, readers, require_rows
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -34,8 +34,7 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     rows: Any = root.args[0]
     y: Any = rows.args[0] if rows.target is VIEW else rows
     norm = y.args[0]
-    if any(isinstance(size, int) and size == 0 for size in y.meta["val"].shape):
-        raise NotFusedError("there are no rows, which the fused operator refuses in graphs")
+    require_rows(y)
     options = {name: value for name, value in root.kwargs.items() if value is not None}
     if set(options) - {"smooth_scales"}:
         raise NotFusedError(f"npu_dynamic_quant has {', '.join(sorted(set(options) - {'smooth_scales'}))}")

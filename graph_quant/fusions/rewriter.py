@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.node import map_arg
 
 from .record import NotFusedError
@@ -119,6 +120,15 @@ class Rewriter:
         """Raise NotFusedError unless ``node`` is computed before ``position``."""
         if self.order[node] > self.order[position]:
             raise NotFusedError(f"{what} is computed after {position.name}")
+
+
+def require_rows(node: Node) -> None:
+    """Raise NotFusedError if ``node`` has no elements, or may have none at run time: some nodes refuse that in GE."""
+    shape = node.meta["val"].shape
+    if any(statically_known_true(size == 0) for size in shape):
+        raise NotFusedError("there are no rows, which the fused operator refuses in graphs")
+    if not all(statically_known_true(size > 0) for size in shape):
+        raise NotFusedError(f"there may be no rows at run time, which the fused operator refuses in graphs: {shape}")
 
 
 def readers(node: Node) -> list[Node]:

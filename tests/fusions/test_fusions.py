@@ -187,7 +187,7 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
         overwritten_by_out, (bf16(6, 32), bf16(32)), "rms_norm", "the graph writes to the memory of x_1"
     ),
     "no rows": (
-        quantised_norm, (bf16(2, 0, 32), bf16(2, 0, 32), bf16(32)), "add_rms_norm_dynamic_quant", "there are no rows"
+        lambda x, y, w: norm(x + y, w), (bf16(2, 0, 32), bf16(2, 0, 32), bf16(32)), "add_rms_norm", "there are no rows"
     ),
     "weight of another size": (
         lambda x, w: norm(x, w), (bf16(6, 32), bf16(1)), "rms_norm", "gamma"
@@ -242,3 +242,19 @@ def test_backends_fuse_what_is_selected(backend: str) -> None:
         assert (
             max((one.double() - other.double()).abs().max() for one, other in zip(results, eager, strict=True)) <= bound
         )
+
+
+def test_rows_of_unknown_number_stay_where_the_fused_operator_refuses_none() -> None:
+    """An unbacked size may be 0 at run time, unlike a backed dynamic size."""
+    x, weight = bf16(6, 32).npu(), bf16(32).npu()
+    torch._dynamo.reset()
+    with fusions.use("on"), fusions.collect() as reports:
+        compiled = torch.compile(lambda x, weight: norm(x * 2 + x, weight), backend="npu", fullgraph=True)
+        for count in (6, 0):
+            rows = x[:count]
+            torch._dynamo.decorators.mark_unbacked(rows, 0)
+            assert compiled(rows, weight).shape == (count, 32)
+    (report,) = reports
+    assert [(finding.fusion, finding.reason[:15]) for finding in report.not_fused] == [
+        ("add_rms_norm", "there may be no")
+    ]
