@@ -38,6 +38,7 @@ from graph_quant.nn.experts.dynamic_w8a8 import DynamicW8A8Experts
 from graph_quant.nn.experts.static_w8a8 import StaticW8A8Experts
 from graph_quant.nn.experts.w4a8 import W4A8Experts
 from graph_quant.nn.experts.weight_only import W4A16Experts, W8A16Experts
+from graph_quant.nn.merge import merge_linears_
 from graph_quant.nn.mixed import Mixed
 from graph_quant.nn.observe import Observations, Range, observe
 from graph_quant.nn.parallel.parallelize import parallelize_
@@ -81,6 +82,7 @@ __all__ = [
     "W8A16Linear",
     "compare",
     "load_quantised",
+    "merge_linears_",
     "observe",
     "parallelize_",
     "quantize_",
