@@ -28,11 +28,14 @@ NAMES = (
     "rms_norm",
     "add_rms_norm",
     "common_dynamic_quant",
+    "merged_products",
     "add_rms_norm_dynamic_quant",
     "rotary_mul",
+    "infer_attention",
     "attention_layout",
-    "swiglu",
     "pointwise_rows",
+    "swiglu",
+    "dequant_swiglu_quant",
 )
 
 

@@ -17,7 +17,7 @@ from ..ge import module_path
 from ..refusals import Refusal
 from . import NAMES
 from .record import Fusion, NotFusedError
-from .rewriter import Rewriter
+from .rewriter import SPLITS, UNSAFE_VIEWS, Rewriter
 
 FUSIONS: dict[str, Fusion] = {name: importlib.import_module(f".{name}", __package__).FUSION for name in NAMES}
 
@@ -153,8 +153,12 @@ def _nodes(values: Iterable[Any]) -> list[Node]:
 
 def _base(node: Node) -> Node:
     """The node whose memory ``node`` is a view of."""
-    while isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and isinstance(node.args[0], Node):
-        node = node.args[0]
+    while node.op == "call_function" and node.args and isinstance(node.args[0], Node):
+        source = node.args[0]
+        is_part = node.target is operator.getitem and source.target in SPLITS
+        if not is_part and node.target not in (*SPLITS, *UNSAFE_VIEWS) and not getattr(node.target, "is_view", False):
+            return node
+        node = source
     return node
 
 

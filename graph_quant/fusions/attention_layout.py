@@ -36,12 +36,12 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     keep_prob = root.args[_KEEP_PROB] if len(root.args) > _KEEP_PROB else root.kwargs.get("keep_prob", 1.0)
     if keep_prob != 1:
         raise NotFusedError(f"it has dropout: keep_prob is {keep_prob}")
-    query, key, value = leaves["query"], _before_repeat(leaves["key"]), _before_repeat(leaves["value"])
-    transposed = [_before_transpose(tensor) for tensor in (query, key, value)]
+    query, key, value = leaves["query"], before_repeat(leaves["key"]), before_repeat(leaves["value"])
+    transposed = [before_transpose(tensor) for tensor in (query, key, value)]
     is_shared = key is not leaves["key"] and value is not leaves["value"]
     if not is_shared:
         key, value = leaves["key"], leaves["value"]
-        transposed[1:] = [_before_transpose(tensor) for tensor in (key, value)]
+        transposed[1:] = [before_transpose(tensor) for tensor in (key, value)]
     if None in transposed:
         if not is_shared:
             raise NotFusedError("query, key or value, such as a cache, is stored as BNSD")
@@ -50,21 +50,21 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
             rewriter.replace_results(root, fused)
         return True
     with rewriter.before(root, root):
-        heads = [_as_bsnd(rewriter, tensor) for tensor in (query, key, value)]
+        heads = [as_bsnd(rewriter, tensor) for tensor in (query, key, value)]
         operands = [rewriter.merge_last(tensor) for tensor in heads]
         fused = rewriter.call(root.target, *operands, root.args[3], "BSH", *root.args[5:], **root.kwargs)
         out = rewriter.view_like(rewriter.result(fused, 0), heads[0])
         transposed_out = rewriter.call(aten.transpose.int, out, 1, 2)
         for node in readers(root):
             if node.args[1] == 0:
-                _replace_transposes(rewriter, node, out)
+                replace_transposes(rewriter, node, out)
                 rewriter.replace(node, transposed_out)
             else:
                 rewriter.replace(node, rewriter.result(fused, int(node.args[1])))  # type: ignore[arg-type]
     return True
 
 
-def _before_repeat(tensor: Node) -> Node:
+def before_repeat(tensor: Node) -> Node:
     """The keys or values whose heads ``repeat_kv`` repeats; the tensor itself where they are not repeated."""
     copy = tensor.args[0] if tensor.target in _VIEWS else None
     expand: Any = copy.args[0] if isinstance(copy, torch.fx.Node) and copy.target in _COPIES else copy
@@ -79,17 +79,17 @@ def _before_repeat(tensor: Node) -> Node:
     return source if repeats and tuple(whole) == (before[0], after[1] * after[2], before[2], before[3]) else tensor
 
 
-def _before_transpose(tensor: Node) -> Node | None:
+def before_transpose(tensor: Node) -> Node | None:
     """The BSND tensor whose transpose ``tensor`` is, or the rotary embedding of one."""
     if tensor.target is aten.transpose.int and sorted(dim % 4 for dim in tensor.args[1:]) == [1, 2]:  # type: ignore[operator]
         return tensor.args[0]  # type: ignore[return-value]
     if tensor.target is _ROTARY and len(tensor.args) == 3:
-        return _before_transpose(tensor.args[0])  # type: ignore[arg-type]
+        return before_transpose(tensor.args[0])  # type: ignore[arg-type]
     return None
 
 
-def _as_bsnd(rewriter: Rewriter, tensor: Node) -> Node:
-    source = _before_transpose(tensor)
+def as_bsnd(rewriter: Rewriter, tensor: Node) -> Node:
+    source = before_transpose(tensor)
     assert source is not None
     if tensor.target is not _ROTARY:
         return source
@@ -104,7 +104,7 @@ def _table(rewriter: Rewriter, table: Node) -> Node:
     return rewriter.call(aten.transpose.int, table, 1, 2)
 
 
-def _replace_transposes(rewriter: Rewriter, result: Node, out: Node) -> None:
+def replace_transposes(rewriter: Rewriter, result: Node, out: Node) -> None:
     """Let the transposes of a BNSD result, and contiguous copies of them, be ``out``, which is BSND."""
     same = [result, *(node for node in readers(result) if node.target in _VIEWS and _has_shape_of(node, result))]
     for node in [reader for tensor in same for reader in readers(tensor)]:

@@ -18,6 +18,10 @@ from .record import NotFusedError
 # What a node says of the Python code that it comes from.
 _SOURCE_KEYS = ("stack_trace", "nn_module_stack", "source_fn_stack", "from_node", "seq_nr", "original_aten")
 
+SPLITS = (torch.ops.aten.split.Tensor, torch.ops.aten.split_with_sizes.default)
+# Their results share memory with their input, which their schemas do not say.
+UNSAFE_VIEWS = (torch.ops.aten._unsafe_view.default,)
+
 
 class Rewriter:
     """Inserts nodes into a graph before a node, and replaces nodes by them."""
@@ -129,6 +133,18 @@ def require_rows(node: Node) -> None:
         raise NotFusedError("there are no rows, which the fused operator refuses in graphs")
     if not all(statically_known_true(size > 0) for size in shape):
         raise NotFusedError(f"there may be no rows at run time, which the fused operator refuses in graphs: {shape}")
+
+
+def slice_start(node: Node, dim: int) -> int | None:
+    """The first index of a slice of ``dim`` whose elements are neighbours; None for anything else."""
+    if node.target is not torch.ops.aten.slice.Tensor:
+        return None
+    defaults: list[Any] = [None, 0, None, None, 1]
+    arguments: list[Any] = [*node.args, *defaults[len(node.args) :]]
+    own_dim, start, step = arguments[1], arguments[2] or 0, arguments[4]
+    rank = node.meta["val"].dim()
+    is_block = own_dim % rank == dim % rank and step == 1 and isinstance(start, int) and start >= 0
+    return start if is_block else None
 
 
 def readers(node: Node) -> list[Node]:

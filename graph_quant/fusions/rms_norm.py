@@ -43,6 +43,8 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
         raise NotFusedError(f"the weight is the number {weight}")
     if [dim % value.dim() for dim in leaves["dims"]] != [value.dim() - 1]:
         raise NotFusedError(f"the mean is over dimensions {leaves['dims']}, not over the last one alone")
+    if x.target is aten._to_copy.default and all(node.target is aten._to_copy.default for node in root.users):
+        return False  # the product with the weight in float32: the pattern that ends at the cast has it all
     if value.dtype not in _FLOATS:
         raise NotFusedError(f"the input is {value.dtype}")
     with rewriter.before(root, root):

@@ -9,12 +9,10 @@ import torch
 
 from .patterns import Alternatives, aten, call, either, leaf
 from .record import Fusion, NotFusedError
-from .rewriter import Rewriter
+from .rewriter import SPLITS, Rewriter, slice_start
 
 if TYPE_CHECKING:
     from torch.fx import Node
-
-_SPLITS: tuple[Any, ...] = (aten.split.Tensor, aten.split_with_sizes.default)
 
 
 def _patterns() -> Alternatives:
@@ -27,8 +25,8 @@ def _part(node: Any) -> tuple[Any, int, int] | None:
         return None
     arguments: Any = node.args
     if node.target is aten.slice.Tensor:
-        source, dim, start = arguments[:3]
-    elif node.target is operator.getitem and arguments[0].target in _SPLITS:
+        source, dim, start = arguments[0], -1, slice_start(node, -1)
+    elif node.target is operator.getitem and arguments[0].target in SPLITS:
         split = arguments[0]
         source, dim = split.args[0], split.args[2] if len(split.args) > 2 else 0
         start = sum(part.size(dim) for part in split.meta["val"][: arguments[1]])
@@ -43,7 +41,9 @@ def _part(node: Any) -> tuple[Any, int, int] | None:
 def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     gate, up = _part(leaves["gate"]), _part(leaves["up"])
     if gate is None or up is None or gate[0] is not up[0]:
-        raise NotFusedError("gate and up are not the halves of one tensor: merge the two linears that compute them")
+        raise NotFusedError(
+            "gate and up are not the halves of one tensor: graph_quant.nn.merge_linears_ joins the two linears"
+        )
     source, half = gate[0], gate[2]
     if (gate[1], up[1], up[2]) != (0, half, half) or source.meta["val"].size(-1) != 2 * half:
         raise NotFusedError("gate is not the first half of the tensor, or up not the second one")

@@ -1,0 +1,83 @@
+"""npu_fusion_attention, which is for training, becomes npu_fused_infer_attention_score.
+
+Of its results only the first may be read. Query, key and value are read as the linears give them, BSND, where they are
+transposes; caches stay BNSD. Keys and values are read before repeat_kv. What the operator does not support is left to
+``attention_layout``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .attention_layout import as_bsnd, before_repeat, before_transpose, replace_transposes
+from .patterns import Alternatives, aten, call, leaf
+from .record import Fusion, NotFusedError
+from .rewriter import Rewriter, readers
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+_ATTENTION = torch.ops.npu.npu_fusion_attention.default
+_INFER = torch.ops.npu.npu_fused_infer_attention_score.default
+# Arguments that mean the same for both operators, by their names in the one for training.
+_SAME = {"atten_mask": "atten_mask", "scale": "scale", "pre_tockens": "pre_tokens", "next_tockens": "next_tokens",
+         "inner_precise": "inner_precise", "sparse_mode": "sparse_mode"}  # fmt: skip
+_WITHOUT_MEANING = ("gen_mask_parallel", "sync", "seed", "offset", "softmax_layout")
+
+
+def _patterns() -> Alternatives:
+    operands = [leaf(name) for name in ("query", "key", "value", "head_num", "input_layout")]
+    others = [leaf(f"argument_{index}") for index in range(8)]
+    return [call(_ATTENTION, *operands, *others[:count]) for count in range(len(others) + 1)]
+
+
+def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
+    if leaves["input_layout"] != "BNSD":
+        return False
+    options = _options(root)
+    if any(result.args[1] != 0 and result.users for result in readers(root)):
+        raise NotFusedError("its maxima and sums of the softmax are read, as training does")
+    query, key, value = leaves["query"], before_repeat(leaves["key"]), before_repeat(leaves["value"])
+    if (key is leaves["key"]) != (value is leaves["value"]):
+        raise NotFusedError("the heads of keys and values are not repeated alike")
+    options |= {"num_heads": leaves["head_num"], "num_key_value_heads": key.meta["val"].size(1)}
+    is_bsnd = None not in [before_transpose(tensor) for tensor in (query, key, value)]
+    with rewriter.before(root, root):
+        if not is_bsnd:
+            fused = rewriter.call(_INFER, query, key, value, **options, input_layout="BNSD")
+            rewriter.replace_results(root, fused)
+            return True
+        heads = [as_bsnd(rewriter, tensor) for tensor in (query, key, value)]
+        out = rewriter.result(rewriter.call(_INFER, *heads, **options, input_layout="BSND"), 0)
+        transposed = rewriter.call(aten.transpose.int, out, 1, 2)
+        for result in readers(root):
+            if result.users:
+                replace_transposes(rewriter, result, out)
+                rewriter.replace(result, transposed)
+    return True
+
+
+def _options(root: Node) -> dict[str, Any]:
+    """The arguments of the call that differ from their defaults, by the names of the operator for inference."""
+    options: dict[str, Any] = {}
+    for index, argument in enumerate(_ATTENTION._schema.arguments[5:], 5):
+        name = argument.name
+        value = root.args[index] if index < len(root.args) else root.kwargs.get(name, argument.default_value)
+        if value == argument.default_value or name in _WITHOUT_MEANING:
+            continue
+        if name not in _SAME:
+            raise NotFusedError(f"{name} is not for inference")
+        options[_SAME[name]] = value
+    return options
+
+
+FUSION = Fusion(
+    "infer_attention",
+    "npu_fused_infer_attention_score",
+    _patterns,
+    _rewrite,
+    "Attention is computed in the same precision; a kernel may sum in another order.",
+    2**-6,
+)
