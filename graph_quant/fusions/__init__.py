@@ -36,6 +36,7 @@ NAMES = (
     "pointwise_rows",
     "swiglu",
     "dequant_swiglu_quant",
+    "moe_gating_top_k",
 )
 
 

@@ -89,6 +89,39 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return torch_npu.npu_fusion_attention(query, key, value, 4, "BNSD", scale=0.125)[0]
 
 
+def routed(x: Tensor) -> tuple[Tensor, Tensor]:
+    """As Qwen3-MoE and Mixtral route."""
+    weights, experts = x.float().softmax(-1).topk(2, dim=-1)
+    return (weights / weights.sum(-1, keepdim=True)).to(x.dtype), experts.int()
+
+
+def routed_without_renormalising(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x.float().softmax(-1).topk(3)
+
+
+def routed_by_logits(x: Tensor) -> tuple[Tensor, Tensor]:
+    """As gpt-oss routes."""
+    values, experts = x.topk(2, dim=-1)
+    return values.softmax(1, dtype=values.dtype), experts
+
+
+def routed_by_groups(x: Tensor, bias: Tensor) -> Tensor:
+    """As DeepSeek-V3 routes: four experts, of the two best of four groups; their weights in order of the experts."""
+    return weights_of_groups(x, bias, float("-inf"))
+
+
+def weights_of_groups(x: Tensor, bias: Tensor, fill: float) -> Tensor:
+    scores = x.sigmoid()
+    biased = scores + bias
+    groups = biased.view(-1, 4, 4).topk(2, dim=-1)[0].sum(-1)
+    mask = torch.zeros_like(groups).scatter(1, groups.topk(2, dim=-1, sorted=False)[1], 1)
+    is_allowed = mask.unsqueeze(-1).expand(-1, 4, 4).reshape(-1, 16)
+    experts = biased.masked_fill(~is_allowed.bool(), fill).topk(4, dim=-1, sorted=False)[1]
+    weights = scores.gather(1, experts)
+    weights = weights / (weights.sum(-1, keepdim=True) + 1e-20) * 2.5
+    return torch.zeros_like(x).scatter(1, experts, weights)
+
+
 def gated(x: Tensor) -> Tensor:
     gate, up = x.chunk(2, -1)
     return torch.nn.functional.silu(gate) * up
@@ -142,6 +175,12 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
         ["npu_dynamic_quant", "npu_quant_matmul", "npu_dequant_swiglu_quant"],
     ),
     "swiglu": (gated, (bf16(6, 64),), ["npu_swiglu"]),
+    "moe_gating_top_k": (routed, (bf16(6, 16),), ["npu_moe_gating_top_k"]),
+    "moe_gating_top_k without renormalising": (
+        routed_without_renormalising, (bf16(6, 16),), ["npu_moe_gating_top_k"]
+    ),
+    "moe_gating_top_k of logits": (routed_by_logits, (f32(6, 16),), ["npu_moe_gating_top_k"]),
+    "moe_gating_top_k of groups": (routed_by_groups, (f32(6, 16), f32(16) / 8), ["npu_moe_gating_top_k"]),
     "pointwise_rows": (gated_rows, (bf16(6, 32), bf16(6, 32)), ["npu_dynamic_quant"]),
 }  # fmt: skip
 
@@ -244,6 +283,9 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
     ),
     "separate linears": (
         lambda gate, up: torch.nn.functional.silu(gate) * up, (bf16(6, 32), bf16(6, 32)), "swiglu", "halves of one"
+    ),
+    "experts of other groups": (
+        lambda x, bias: weights_of_groups(x, bias, 0.0), (f32(6, 16), f32(16)), "moe_gating_top_k", "may be chosen"
     ),
     "every other channel": (
         lambda x: torch.nn.functional.silu(x[..., ::2]) * x[..., 32:], (bf16(6, 64),), "swiglu", "halves of one"
