@@ -31,6 +31,7 @@ NAMES = (
     "merged_products",
     "add_rms_norm_dynamic_quant",
     "rotary_mul",
+    "rotary_halves",
     "infer_attention",
     "attention_layout",
     "pointwise_rows",

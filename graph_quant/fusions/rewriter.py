@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._guards import detect_fake_mode
@@ -87,6 +87,14 @@ class Rewriter:
         sizes = self._sizes(node, 2)
         return self.call(torch.ops.aten.reshape.default, node, [*sizes, value.size(2) * value.size(3)])
 
+    def expand_batch(self, table: Node, like: Node) -> Node:
+        """Insert an expansion of the first dimension of ``table`` to that of ``like``, if they differ."""
+        value, batch = table.meta["val"], like.meta["val"].size(0)
+        if statically_known_true(value.size(0) == batch):
+            return table
+        size = batch if isinstance(batch, int) else self.call(torch.ops.aten.sym_size.int, like, 0)
+        return self.call(torch.ops.aten.expand.default, table, [size, *[-1] * (value.dim() - 1)])
+
     def view_like(self, node: Node, like: Node, dims: int | None = None) -> Node:
         """Insert a reshape to the first ``dims`` sizes of ``like``, by default to all."""
         wanted = like.meta["val"].shape[:dims]
@@ -137,14 +145,45 @@ def require_rows(node: Node) -> None:
 
 def slice_start(node: Node, dim: int) -> int | None:
     """The first index of a slice of ``dim`` whose elements are neighbours; None for anything else."""
+    start, step = _slice_start_and_step(node, dim)
+    return start if step == 1 else None
+
+
+def _slice_start_and_step(node: Node, dim: int) -> tuple[int | None, int]:
     if node.target is not torch.ops.aten.slice.Tensor:
-        return None
+        return None, 1
     defaults: list[Any] = [None, 0, None, None, 1]
     arguments: list[Any] = [*node.args, *defaults[len(node.args) :]]
     own_dim, start, step = arguments[1], arguments[2] or 0, arguments[4]
     rank = node.meta["val"].dim()
-    is_block = own_dim % rank == dim % rank and step == 1 and isinstance(start, int) and start >= 0
-    return start if is_block else None
+    is_known = own_dim % rank == dim % rank and isinstance(start, int) and start >= 0
+    return start if is_known else None, step
+
+
+class Part(NamedTuple):
+    """Every ``step``-th of the last elements of ``source``, ``size`` of them from ``start`` on."""
+
+    source: Node
+    start: int
+    size: Any
+    step: int
+
+
+def part_of_last(node: Any) -> Part | None:
+    """The part of another tensor along the last dimension that ``node`` is: a slice or a result of a split."""
+    if not isinstance(node, Node):
+        return None
+    size, arguments = node.meta["val"].size(-1), node.args
+    start, step = _slice_start_and_step(node, -1)
+    if start is not None:
+        return Part(arguments[0], start, size, step)  # type: ignore[arg-type]
+    split: Any = arguments[0] if node.target is operator.getitem else None
+    if split is None or split.target not in SPLITS:
+        return None
+    dim = split.args[2] if len(split.args) > 2 else 0
+    parts, rank = split.meta["val"], node.meta["val"].dim()
+    start = sum(part.size(dim) for part in parts[: arguments[1]])
+    return Part(split.args[0], start, size, 1) if dim % rank == rank - 1 and isinstance(start, int) else None
 
 
 def readers(node: Node) -> list[Node]:

@@ -44,6 +44,10 @@ def rotated_chunks(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((-high, low), -1) * sin + cos * x
 
 
+def rotated_parts(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
 def quantised_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
     """A residual, a norm, and the two quantisations of gate and up."""
     total = x + residual
@@ -149,6 +153,14 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
     ),
     "rotary_mul": (rotated, (bf16(2, 4, 6, 64), *HALF_ROPE), ["npu_rotary_mul"]),
     "rotary_mul of chunks": (rotated_chunks, (f16(2, 4, 6, 64), *(t.half() for t in ROPE)), ["npu_rotary_mul"]),
+    "rotary_halves": (
+        lambda x, c, s: rotated_parts(*x.chunk(2, -1), c[..., :32], s[..., :32]),
+        (bf16(2, 4, 6, 64), *HALF_ROPE), ["npu_rotary_mul"],
+    ),
+    "rotary_halves of pairs": (
+        lambda x, c, s: rotated_parts(x[..., ::2], x[..., 1::2], c[..., :32], s[..., :32]),
+        (bf16(2, 4, 6, 64), *HALF_ROPE), ["npu_interleave_rope"],
+    ),
     "attention": (
         attention,
         (bf16(2, 6, 4, 64) / 8, bf16(2, 6, 2, 64) / 8, bf16(2, 6, 2, 64), *HALF_ROPE),
@@ -288,7 +300,7 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
         lambda x, bias: weights_of_groups(x, bias, 0.0), (f32(6, 16), f32(16)), "moe_gating_top_k", "may be chosen"
     ),
     "every other channel": (
-        lambda x: torch.nn.functional.silu(x[..., ::2]) * x[..., 32:], (bf16(6, 64),), "swiglu", "halves of one"
+        lambda x: torch.nn.functional.silu(x[..., ::2]) * x[..., 32:], (bf16(6, 64),), "swiglu", "not the first half"
     ),
     "separate weights": (
         lambda x, a, b, s, t: (product(x, a, s, t), product(x, b, s, t)),
@@ -321,6 +333,14 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
     "thirds instead of halves": (
         lambda x, c, s: x * c + torch.cat((-x[..., 16:], x[..., :16]), -1) * s,
         (bf16(2, 4, 6, 48), bf16(1, 1, 6, 48), bf16(1, 1, 6, 48)), "rotary_mul", "not the halves of 48",
+    ),
+    "pairs to halves of 128 channels": (
+        lambda x, c, s: rotated_parts(x[..., ::2], x[..., 1::2], c, s),
+        (bf16(2, 4, 6, 128), *HALF_ROPE), "rotary_halves", "x.size(3) must equal 64",
+    ),
+    "parts of thirds": (
+        lambda x, c, s: rotated_parts(x[..., :64], x[..., 64:128], c, s),
+        (bf16(2, 4, 6, 192), *HALF_ROPE), "rotary_halves", "neither the halves nor the pairs",
     ),
     "too wide to rotate": (
         rotated, (bf16(1, 1, 2, 1024), bf16(1, 1, 2, 1024), bf16(1, 1, 2, 1024)), "rotary_mul", "at most 896",
