@@ -20,7 +20,7 @@ from .gloo import Gloo
 from .memory import check_dense, cpu_view
 from .point_to_point import Mailbox, Message, PointToPoint
 from .windows import Windows
-from .work import DONE, AsyncWork, JoinedWork, Queue, finished
+from .work import DONE, AsyncWork, CoalescedWork, JoinedWork, Queue, finished
 
 
 class HostHccl(ProcessGroupGloo):
@@ -30,6 +30,7 @@ class HostHccl(ProcessGroupGloo):
         super().__init__(store, rank, size, timeout)
         self._name, self.limit, self._queue, self._table = name, timeout, Queue(), FingerprintExchange(size)
         self._coalesced: list[Work] | None = None
+        self._messages: list[tuple[str, Tensor, int]] = []
         self._failures = Failures(store, name, rank, size)
         self._one_at_a_time = Lock()
         self._mail = Mailbox()
@@ -56,9 +57,13 @@ class HostHccl(ProcessGroupGloo):
     def end_coalescing(self) -> Work:
         """Return one work for all calls since ``start_coalescing``."""
         works, self._coalesced = self._coalesced, None
+        messages, self._messages = self._messages, []
         if works is None:
             raise RuntimeError("hccl: _end_coalescing must come after _start_coalescing")
-        return JoinedWork(works)
+        if messages:
+            kinds, tensors, peers = zip(*messages, strict=True)
+            works.append(self.batch_isend_irecv(kinds, tensors, peers))
+        return CoalescedWork(works)
 
     def _track(self, work: Work) -> Work:
         if self._coalesced is not None:
@@ -131,6 +136,9 @@ class HostHccl(ProcessGroupGloo):
     def post(self, name: str, tensor: Tensor, peer: int, tag: int = 0) -> Work:
         """Start a send or receive. Only graph nodes have tags, which must match."""
         check_dense(name, [tensor])
+        if self._coalesced is not None:
+            self._messages.append(("isend" if name == "send" else "irecv", tensor, peer))
+            return DONE
         if peer == self.rank():
             raise RuntimeError(f"hccl {name}: rank {peer} cannot send to or receive from itself")
 

@@ -123,6 +123,19 @@ class JoinedWork(Work):
         return ended.then(lambda all_: [tensor for future in all_.value() for tensor in future.value()])
 
 
+class CoalescedWork(JoinedWork):
+    """The calls of a coalescing context as one. As torch_npu's, its future does not hold the tensors."""
+
+    def get_future(self) -> "torch.futures.Future[Any]":
+        """Return a future of no tensors."""
+        return super().get_future().then(_without_tensors)
+
+
+def _without_tensors(ended: "torch.futures.Future[Any]") -> list[Tensor]:
+    ended.value()  # raises what the calls raised
+    return []
+
+
 def finished(results: list[Tensor]) -> Work:
     """Return a completed work."""
     future: torch.futures.Future[list[Tensor]] = torch.futures.Future()
