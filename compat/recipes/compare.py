@@ -21,6 +21,8 @@ from .tiny import last_logits, reference, write
 # Relative to the largest logit. Two layers in bfloat16, with 8 bits of precision, differ from float32 by a few units in
 # the last place; int8 activations add half a step of 1/127 at every linear.
 BOUND, QUANTISED_BOUND = 0.05, 0.1
+# The Python part of the recipes' extension.
+_EXTENSION = "ops/ascendc/torch_ops_extension"
 Run = Callable[[list[str], Path, dict[str, str]], tuple[int | None, str]]
 Steps = list[dict[str, Any]]
 # Runs a mode again: its name, the folder's suffix, and the environment. A run that did not end well has no steps.
@@ -101,10 +103,10 @@ def _steps(
     name: str, mode: str, ranks: int, checkout: Path, folder: Path, run: Run, environment: dict[str, str]
 ) -> tuple[Outcome, Steps | None]:
     settings = write(RECIPES[name], mode, folder, ranks)
-    driver, plugin = (Path(__file__).with_name(name) for name in ("driver.py", "plugin"))
+    driver = Path(__file__).with_name("driver.py")
     started = ["run", *(["--ranks", str(ranks)] if ranks > 1 else [])]
     arguments = [*started, str(driver), str(checkout), str(settings), str(folder / "logits")]
-    paths = os.pathsep.join(filter(None, (str(plugin.resolve()), os.environ.get("PYTHONPATH"))))
+    paths = os.pathsep.join(filter(None, (str(checkout.resolve() / _EXTENSION), os.environ.get("PYTHONPATH"))))
     chip = A3 if RECIPES[name].for_a3 else {}
     code, output = run(arguments, folder, {"PYTHONPATH": paths, **chip, **environment})
     ended = outcome_of_process(name, code, output)

@@ -19,18 +19,16 @@ from compat.recipes.configurations import RECIPES
 from compat.recipes.operators import named, to_markdown
 from compat.recipes.routing import Routed, RoutingMismatchError, same_routing
 
-PLUGIN = Path(__file__).parents[2] / "compat" / "recipes" / "plugin"
 LINEAR, EXPERT = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.experts.0.gate_proj"
 KEPT = ("model.layers.0.input_layernorm.weight", "model.layers.0.self_attn.kv_b_proj.weight", "lm_head.weight")
 CLIP = """
 import graph_quant, torch, torch_npu
-from pathlib import Path
-import recipes_extension
+from graph_quant.start import stand_ins
 
-recipes_extension.install(Path("nowhere"))
+stand_ins.load("custom_ops.custom_ops_lib")
 torch.manual_seed(0)
 x, counts, alpha = torch.randn(6, 64).bfloat16(), torch.tensor([2, 0, 3]), torch.tensor([0.5, 9.0, 1.0])
-y, scale = torch_npu.npu_swiglu_clip_quant(x.npu(), counts.npu(), alpha.npu(), activate_left=True)
+y, scale = torch.ops.custom.npu_swiglu_clip_quant(x.npu(), counts.npu(), alpha.npu(), activate_left=True)
 gate, up = x.double().chunk(2, -1)
 gated = gate / (1 + torch.exp(-gate)) * up
 bound = gated.abs().amax(-1, keepdim=True) * alpha[[0, 0, 2, 2, 2, 2]].unsqueeze(-1)
@@ -40,7 +38,7 @@ print("near:", bool(((restored - wanted)[:5].abs() <= bound[:5] / 127 * 0.51).al
 print("bounded:", int(y[:2].abs().amax()), "rest:", int(y[5].abs().sum()), float(scale[5]))
 for wrong in (x.half(), torch.zeros(6, 48).bfloat16()):
     try:
-        torch_npu.npu_swiglu_clip_quant(wrong.npu(), counts.npu(), alpha.npu())
+        torch.ops.custom.npu_swiglu_clip_quant(wrong.npu(), counts.npu(), alpha.npu())
     except RuntimeError as refusal:
         print(refusal)
 """
@@ -69,7 +67,7 @@ def test_quantised_checkpoints_equal_their_dequantised_copies(tmp_path: Path) ->
 
 
 def test_the_operator_of_the_extension(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    done = run_python(CLIP, PYTHONPATH=str(PLUGIN))
+    done = run_python(CLIP)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "near: True",
