@@ -278,6 +278,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
             "torch_npu._init.registry.registry_manager._cann_package_check",
             "torch_npu.utils.npu_intercept._cann_package_check",
         ),
+        "torch_npu._C._get_silent_check_version",
     ),
     *_private_apis(
         "a capture that failed keeps its memory",

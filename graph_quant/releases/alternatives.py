@@ -39,7 +39,7 @@ def premul_factor(operation: Any) -> Any:
 
 def reduction(operation: Any) -> int:
     """The number of the ``ReduceOp`` that a c10d operator is called with."""
-    if "op" in operation._method_names():
+    if hasattr(operation, "op"):
         return int(operation.op())
     # Before torch 2.10 only C++ can ask.
     default = _reduce_op(torch.classes.c10d.ReduceOp())

@@ -13,7 +13,9 @@ from ..refusals import Refusal
 # Attributes that older releases lack, and the value that their absence means.
 ADDED_ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "AddRmsNormDynamicQuant": {"dst_type": TO_ATTRIBUTE["int8"]},
+    "AllGatherMatmulV2": {"comm_mode": None},
     "DynamicMxQuant": {"max_low_bound": 0.0},
+    "MatmulReduceScatterV2": {"comm_mode": "ai_cpu"},
     "MoeFinalizeRoutingV2": {"k": 1},
 }
 

@@ -37,12 +37,15 @@ def activate() -> None:
     acl_module.install()
     _actions.before("triton", _choose_triton_interpreter)
     _actions.after("triton", _extend_triton)
+    _actions.after("triton.compiler.compiler", _name_triton_key)
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     _actions.after("torch._dynamo.exc", _raise_refusals)
     _actions.after("torch._dynamo.callback", _report_progress)
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
     _actions.after("torch._dynamo.variables.optimizer", _patch_optimizers)
+
+    _actions.after("torch_npu.utils._step", _have_no_silent_check)
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _after_torch_npu)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
@@ -91,6 +94,21 @@ def _silence_environment_check(module: str) -> None:
     names = vars(sys.modules[module])
     if chosen() is HOST and "_cann_package_check" in names:
         names["_cann_package_check"] = lambda: None
+
+
+def _name_triton_key() -> None:
+    """Have the key of Triton 3.6 where torch_npu before 2.11 asks for it, also for Inductor's code of the CPU."""
+    compiler = vars(sys.modules["triton.compiler.compiler"])
+    if "triton_key" not in compiler:
+        from triton.runtime import cache
+
+        compiler["triton_key"] = vars(cache).get("triton_key")
+
+
+def _have_no_silent_check() -> None:
+    """Let the device have the oldest check of silent errors, for which torch_npu 2.9.0 asks CANN while it loads."""
+    if chosen() is HOST:
+        vars(sys.modules["torch_npu._C"])["_get_silent_check_version"] = lambda: 1
 
 
 def _serialize_backend_creation() -> None:
@@ -283,7 +301,7 @@ def _after_npugraph_ex() -> None:
     if choose() is HOST:
         from ..host import torchair
 
-        torchair.restore_signals(vars(sys.modules["torch_npu.dynamo.npugraph_ex"])["_signal_handler"])
+        torchair.restore_signals(vars(sys.modules["torch_npu.dynamo.npugraph_ex"]).get("_signal_handler"))
 
 
 def _remember_signals() -> None:
