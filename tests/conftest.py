@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import graph_quant  # noqa: F401  (before torch: this is what makes it importable)
@@ -12,6 +12,7 @@ import torch
 import torch._functorch.config
 from graph_quant.start.preload import HOST, chosen
 
+from support.absences import absence
 from support.tensors import draw_for
 
 # PyTorch refuses operators that return what they were given only on machines that call themselves CI: here everywhere.
@@ -32,6 +33,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in HOST_ONLY:
             item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Skip a test that calls an operator, or an argument, that the installed release of torch_npu lacks."""
+    try:
+        return (yield)
+    except Exception as error:
+        if (name := absence(error)) is not None:
+            pytest.skip(f"absent in this release: {name}")
+        raise
 
 
 @pytest.fixture

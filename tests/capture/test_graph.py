@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 import torch
 import torch_npu  # noqa: F401
@@ -206,4 +208,5 @@ def test_graph_is_written_as_a_trace(tmp_path) -> None:
     assert [task["name"] for task in tasks] == ["aten::add.Tensor", "aten::relu"]
     assert tasks[0]["args"]["Inputs"] == [{"Address": x.data_ptr(), "Type": "float32", "Shape": [2, 3]}]
     assert tasks[1]["args"]["Outputs"][0]["Address"] == result.data_ptr()
-    assert (tmp_path / "tape.aligned.json").exists()
+    if importlib.util.find_spec("torch_npu.npu._npugraph_utils"):  # it aligns the tasks of streams
+        assert (tmp_path / "tape.aligned.json").exists()
