@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,14 +118,15 @@ class Environment:
 
         (package,) = Distribution.discover(name=name, path=[str(self.site)])
         requirements = [Requirement(line) for line in package.requires or ()]
-        return [f"{one.name}{one.specifier}" for one in requirements if one.marker is None or one.marker.evaluate()]
+        needed = [one for one in requirements if one.marker is None or one.marker.evaluate()]
+        return [f"{one.name}[{','.join(sorted(one.extras))}]{one.specifier}" for one in needed]
 
     def _link_cuda(self, packages: list[str], shared: Path) -> None:
         """Link the shared folder's packages into the environment, where torch's libraries look for them."""
         runtime = next((line for line in packages if "cuda-runtime" in line or "cudnn" in line), packages[0])
-        folder = shared / runtime.replace("=", "-")
+        folder = shared / re.sub(r"[^\w.]+", "-", runtime)
         if not folder.exists():
-            self.install("--no-deps", "--target", folder, *packages)
+            self.install("--target", folder, *packages)
         for path in folder.iterdir():
             target = self.site / path.name
             if path.name != "__pycache__" and not target.exists():

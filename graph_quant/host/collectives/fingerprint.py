@@ -14,6 +14,7 @@ from zlib import crc32
 
 import torch
 from torch import Tensor
+from torch.distributed import AllgatherOptions
 
 from .gloo import Gloo, plain_gloo
 
@@ -86,7 +87,9 @@ class FingerprintExchange:
         if nbytes <= _INLINE_BYTES:
             for start, tensor in zip(starts, inputs, strict=True):
                 memmove(self._own_data + start, tensor.data_ptr(), tensor.nbytes)
-        plain_gloo.allgather(gloo, self._rows, self._own, timeout=limit).wait()
+        options = AllgatherOptions()
+        options.timeout = limit
+        plain_gloo.allgather(gloo, [self._rows], [self._own], options).wait()
         if not call.sends and all(row == self._own_bytes for row in self._bytes):  # the common case
             return ExchangeResult((), self._data if nbytes <= _INLINE_BYTES else None)
         calls, splits = self._numbers[:, : _NUMBERS - 1], self._numbers[:, _NUMBERS:]
