@@ -9,7 +9,7 @@ import torch
 from torch._library.simple_registry import singleton
 from torch._ops import OpOverload
 
-from .releases.alternatives import register_ordered_effect
+from .releases.alternatives import register_fake, register_ordered_effect
 
 _own = torch.library.Library("graph_quant", "FRAGMENT")
 # Functions that compiled code may call without the dispatcher: pure functions of CPU tensors.
@@ -37,10 +37,7 @@ def infer_with(library: torch.library.Library, name: str, infer: Callable[..., A
     As torch.library.register_fake, without its search of all modules for the caller's file, which takes 0.2 s once
     TorchAir is imported.
     """
-    holder = singleton.find(name).fake_impl
-    library._registration_handles.append(
-        holder.register(infer, source=infer.__module__, lib=library, allow_override=True)
-    )
+    register_fake(library, name, singleton.find(name).fake_impl, infer)
 
 
 def step(

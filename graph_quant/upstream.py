@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from graph_quant import converters, meta
 from graph_quant.converters.decompositions import switched_off
+from graph_quant.releases.alternatives import implement
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def upstream() -> Iterator[None]:
                 if not name.startswith("npu::"):  # another extension may have an operator of the same title
                     continue
                 if record.rules is not None and (infer := meta.upstream(record.title)):
-                    library.impl(name, infer, "Meta", allow_override=True)
+                    implement(library, name, infer, "Meta")
             for operator, converter in converters.UPSTREAM.items():
                 operator._ge_converter = converter
             yield

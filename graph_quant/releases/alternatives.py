@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -117,6 +118,29 @@ def end_allocation_to_pool(device: int, pool: Any) -> None:
     # Until torch_npu 2.10 only what the current stream allocates can be directed to a pool.
     name = "_npu_endAllocateToPool"
     getattr(bindings, name if hasattr(bindings, name) else "_npu_endAllocateCurrentStreamToPool")(device, pool)
+
+
+def implement(library: torch.library.Library, name: str, kernel: Callable[..., Any], key: str) -> None:
+    """Register the kernel of an operator for a dispatch key, also where it has one."""
+    if "allow_override" in inspect.signature(library.impl).parameters:
+        library.impl(name, kernel, key, allow_override=True)
+        return
+    # Before torch 2.8 only a kernel that another Python library registered is in the way.
+    torch.library._impls.discard(f"{library.ns}/{name.rpartition('::')[2]}/{key}")
+    library.impl(name, kernel, key)
+
+
+def register_fake(library: torch.library.Library, name: str, holder: Any, infer: Callable[..., Any]) -> None:
+    """Register an operator's fake implementation, also where it has one, while ``library`` lives."""
+    if "lib" in inspect.signature(holder.register).parameters:
+        handle = holder.register(infer, source=infer.__module__, lib=library, allow_override=True)
+        library._registration_handles.append(handle)
+        return
+    # Before torch 2.8 an operator has at most one.
+    fake: Any = importlib.import_module("torch._library.fake_impl")
+    before, holder.kernel = holder.kernel, fake.Kernel(infer, infer.__module__)
+    implement(library, name, fake.construct_meta_kernel(name, holder), "Meta")
+    library._registration_handles.append(fake.RegistrationHandle(lambda: setattr(holder, "kernel", before)))
 
 
 def register_ordered_effect(library: torch.library.Library, name: str) -> None:

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from .. import chip, fusions
 from ..ge import module_path
 from ..refusals import UndescribedError
+from ..releases.alternatives import implement
 
 _MODULE_KEY = "module"  # what a dump calls the module path
 _CPU_INPUTS = "_graph_quant_cpu_inputs"  # attribute of an AclGraph: _CpuInputs by the key of the capture
@@ -220,4 +221,4 @@ def patch_recv(module: ModuleType) -> None:
         receive(result, *args)
         return result
 
-    module.npu_define_lib.impl(module.op_recv, recv, "PrivateUse1", allow_override=True)
+    implement(module.npu_define_lib, module.op_recv, recv, "PrivateUse1")

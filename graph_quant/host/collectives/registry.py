@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
 from ...reference.collective.process_group import set_group_resolver
-from ...releases.alternatives import reduction
+from ...releases.alternatives import implement, reduction
 from . import all_to_all, gather_scatter, premul_sum, reductions
 from .backend import HostHccl
 from .groups import group_finder
@@ -27,7 +27,7 @@ def register() -> None:
     Backend._plugins["HCCL"] = Backend._plugins["HCCL"]._replace(creator_fn=_create)
     set_group_resolver(group_finder(_backends))
     for name, kernel in _KERNELS.items():
-        _library.impl(name, kernel, "PrivateUse1", allow_override=True)
+        implement(_library, name, kernel, "PrivateUse1")
     _patch_coalescing()
     _patch_shutdown()
     _patch_synchronize()

@@ -12,6 +12,7 @@ import torch
 import torch_npu
 from torch import Tensor
 
+from ...releases.alternatives import implement
 from .gradients import pass_gradient
 
 # Operators whose weights have two or three dimensions, so that a weight of four or five is in blocks of FRACTAL_NZ; and
@@ -89,10 +90,10 @@ def cast_in_place_like(target: Tensor, example: Tensor, **_named_dtypes: Any) ->
 def register(library: torch.library.Library) -> None:
     """Register the casts for tensors of the host NPU."""
     for name in _NAMES:
-        library.impl(name, cast, "PrivateUse1", allow_override=True)
-    library.impl("npu_format_cast", cast_if_needed, "PrivateUse1", allow_override=True)
-    library.impl("npu_format_cast.Tensor", cast_like, "PrivateUse1", allow_override=True)
+        implement(library, name, cast, "PrivateUse1")
+    implement(library, "npu_format_cast", cast_if_needed, "PrivateUse1")
+    implement(library, "npu_format_cast.Tensor", cast_like, "PrivateUse1")
     for name in ("npu_format_cast", "npu_format_cast.Tensor"):
         library.impl(name, pass_gradient(f"npu::{name}"), "AutogradPrivateUse1")
-    library.impl("npu_format_cast_.acl_format", cast_in_place, "PrivateUse1", allow_override=True)
-    library.impl("npu_format_cast_", cast_in_place_like, "PrivateUse1", allow_override=True)
+    implement(library, "npu_format_cast_.acl_format", cast_in_place, "PrivateUse1")
+    implement(library, "npu_format_cast_", cast_in_place_like, "PrivateUse1")

@@ -14,6 +14,7 @@ from graph_quant.host.devices import with_device_guard
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
 from graph_quant.meta.registration import installed_records
+from graph_quant.releases.alternatives import implement
 from torch import Tensor
 
 _libraries: list[torch.library.Library] = []
@@ -49,7 +50,7 @@ def _register_kernels(names: set[str]) -> dict[str, torch.library.Library]:
         record = RECORDS.get_loaded(name)
         if record is None or record.reference is not None:
             library = libraries[name.partition("::")[0]]
-            library.impl(name, with_device_guard(name, kernel_for(name)), "PrivateUse1", allow_override=True)
+            implement(library, name, with_device_guard(name, kernel_for(name)), "PrivateUse1")
     _libraries.extend(libraries.values())
     return libraries
 
