@@ -44,7 +44,6 @@ def activate() -> None:
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
     _actions.after("torch._dynamo.variables.optimizer", _patch_optimizers)
-
     _actions.after("torch_npu.utils._step", _have_no_silent_check)
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _after_torch_npu)
