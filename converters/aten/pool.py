@@ -10,11 +10,12 @@ from graph_quant.chip import is_950
 from graph_quant.converters import UPSTREAM
 from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts, in_type
+from graph_quant.ge import TO_DESC
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair._ge_concrete_graph.utils import specific_op_input_layout, specific_op_output_layout
 from torchair.ge import attr
-from torchair.ge._ge_graph import DataType, ProtoDataType, Tensor
+from torchair.ge._ge_graph import DataType, Tensor
 
 aten = torch.ops.aten
 
@@ -99,7 +100,7 @@ def _adaptive_maxima(batch: Tensor, output_size: list[int]) -> tuple[Tensor, Ten
         attrs={"output_size": attr.ListInt(output_size), "indices_dtype": attr.Int(3)},
         outputs=["y", "indices"],
     )
-    values.desc.dtype, indices.desc.dtype = batch.desc.dtype, ProtoDataType.DT_INT32
+    values.desc.dtype, indices.desc.dtype = batch.desc.dtype, TO_DESC["int32"]
     specific_op_input_layout(values, indices=0, layout="NCDHW")
     specific_op_output_layout(values, indices=[0, 1], layout="NCDHW")
     return values, indices
