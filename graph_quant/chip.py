@@ -80,6 +80,11 @@ def let_kernels_answer() -> None:
     _kernels_answer = True
 
 
+def kernels_answer() -> bool:
+    """Whether this process runs on a device, whose kernels answer what is not described here."""
+    return _kernels_answer
+
+
 def find_chip(text: str) -> Chip:
     """Return the chip of a short name or of a device name.
 

@@ -111,7 +111,8 @@ VARIABLES = (
         "GRAPH_QUANT_CANN",
         "a version such as 9.1 or 9.1.0",
         "what the installed torch_npu was released for",
-        "The CANN version that the host reports, for tests that skip themselves below one. It changes no result.",
+        "The release of CANN that the host reports and whose rules it follows. Calls that a later one is the first to "
+        "take are refused, and say so; no result changes.",
     ),
     Variable(
         "GRAPH_QUANT_WARNINGS",

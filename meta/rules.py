@@ -16,6 +16,7 @@ from graph_quant.destination import Destination, resolve
 from graph_quant.formats import ND, NZ, Format, storage_format
 from graph_quant.mistakes import warn_once
 from graph_quant.refusals import PARAM_INVALID, TILING_ERROR, Refusal
+from graph_quant.releases import cann
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
 
@@ -101,6 +102,22 @@ class Rules:
     def refuse(self, message: str, code: int = PARAM_INVALID) -> NoReturn:
         """Refuse the call with a message that follows the operator's name."""
         raise Refusal(f"{self.op}: {message}", code)
+
+    def since(self, release: str, message: Callable[[], str]) -> None:
+        """Refuse, for releases of CANN before ``release``, what that one is the first to take.
+
+        Args:
+            release: The release, such as ``9.0``.
+            message: Makes the rule of earlier releases; the release is appended.
+
+        Raises:
+            Refusal: The host's release of CANN is an earlier one. A device has kernels that answer.
+
+        Examples:
+            >>> rules.since("9.0", lambda: f"key must have 3 dimensions in layout BSH, got {key.dim()}")
+        """
+        if not chip.kernels_answer() and not cann.is_at_least(release):
+            self.refuse(f"{message()} (CANN {cann.version()}; {release} takes it: GRAPH_QUANT_CANN)", TILING_ERROR)
 
     def warn(self, argument: str, message: str) -> None:
         """Warn, once, of a call that a device takes and that is nearly always a mistake."""

@@ -35,6 +35,11 @@ def version() -> str:
     return requested if requested.count(".") == 2 else f"{requested}.0"
 
 
+def is_at_least(release: str) -> bool:
+    """Whether the release of CANN is ``release``, such as 9.0, or a later one."""
+    return [*map(int, version().split("."))] >= [*map(int, release.split("."))]
+
+
 def for_torch_npu(release: str) -> str:
     """The release of CANN that a release of torch_npu, such as 2.10.0.post4, was made for."""
     torch, _, post = release.partition(".post")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from graph_quant.meta.attention.kernel_limits import is_of_newer_kernel
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.results import query_sizes
@@ -100,10 +101,11 @@ def _check_blocks(rules: Rules, operands: Operands, attrs: Attributes) -> None:
         return
     rules.equal("key.size(1)", key.size(1), "num_key_value_heads", heads)
     if key.dim() == 4:
-        rules.require(
-            attrs.layout in ("BNSD", "TND", "NTD"),
-            lambda: f"key must have 3 or 5 dimensions in layout {attrs.input_layout}, got 4: {list(key.shape)}",
-        )
+        if attrs.layout not in ("BNSD", "TND", "NTD"):
+            rule = f"key must have 3 or 5 dimensions in layout {attrs.input_layout}, got 4: {list(key.shape)}"
+            if not is_of_newer_kernel(operands, attrs):
+                rules.refuse(rule)
+            rules.since("9.0", lambda: rule)
         rules.equal("key.size(2)", key.size(2), "block_size", attrs.block_size)
         rules.equal("key.size(3)", key.size(3), "D", width)
         return

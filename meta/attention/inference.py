@@ -24,6 +24,7 @@ CACHES = ("key", "value", "key_shared_prefix", "value_shared_prefix")
 QUERY_DTYPES = (torch.float16, torch.bfloat16, torch.int8)
 ROPE_CHANNELS = 64
 LATENT_CHANNELS, SPLIT_CHANNELS = 512, 128
+OF_OLDER_KERNEL = 256  # channels a head that it computes faster, where heads share no keys
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,20 @@ def _check_query(rules: Rules, operands: Operands, attrs: Attributes) -> None:
         channels % multiple == 0,
         lambda: f"query must have a multiple of {multiple} channels a head, got {channels}",
     )
-    if attrs.input_layout == "BNSD_BSND":
-        rules.require(tokens != 1, lambda: f"query must have more than one token in layout BNSD_BSND, got {tokens}")
+    if attrs.input_layout == "BNSD_BSND" and guard_or_false(tokens == 1):
+        _check_transposed_token(rules, operands, attrs, channels)
+
+
+def _check_transposed_token(rules: Rules, operands: Operands, attrs: Attributes, channels: Any) -> None:
+    """One token whose result is transposed is for the newer kernel, of float queries and keys."""
+    if not kernel_limits.is_of_newer_kernel(operands, attrs):
+        rules.refuse("query must have more than one token in layout BNSD_BSND, got 1")
+    rules.since("9.0", lambda: "query must have more than one token in layout BNSD_BSND, got 1")
+    if operands.query_rope is None:
+        rules.require(
+            channels in kernel_limits.COMMON_WIDTHS,
+            lambda: f"query must have 64 or 128 channels a head for one token in layout BNSD_BSND, got {channels}",
+        )
 
 
 def _check_rope(rules: Rules, operands: Operands, attrs: Attributes) -> None:
@@ -161,6 +174,10 @@ def _check_rope(rules: Rules, operands: Operands, attrs: Attributes) -> None:
             not attrs.softmax_lse_flag or torch.int8 not in (operands.query.dtype, operands.key.dtype),
             lambda: f"{attrs.name('softmax_lse_flag')} must be False for 512 channels a head in int8, got True",
         )
+        if attrs.softmax_lse_flag:
+            rules.since(
+                "8.5", lambda: f"{attrs.name('softmax_lse_flag')} must be False for 512 channels a head, got True"
+            )
 
 
 def _check_rope_shape(rules: Rules, name: str, rope: Any, whole: Any, heads: int, attrs: Attributes) -> None:
@@ -204,7 +221,31 @@ def _check_sink(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     rules.dtype("learnable_sink", sink, (torch.bfloat16,))
     rules.rank("learnable_sink", sink, 1)
     rules.equal("learnable_sink.size(0)", sink.size(0), attrs.name("num_heads"), attrs.num_heads)
-    rules.require(
-        attrs.input_layout in ("TND", "NTD_TND"),
-        lambda: f"input_layout must be TND or NTD_TND with learnable_sink, got {attrs.input_layout!r}",
-    )
+    if attrs.input_layout not in ("TND", "NTD_TND"):
+        _check_sink_of_batches(rules, operands, attrs)
+
+
+def _check_sink_of_batches(rules: Rules, operands: Operands, attrs: Attributes) -> None:
+    """A sink in other layouts is for the newer kernel; the older ones do not read it."""
+    layout = attrs.input_layout
+    when = f" with learnable_sink in layout {layout}"
+    if not kernel_limits.is_of_newer_kernel(operands, attrs):
+        rules.refuse(f"key must have the dtype of query, a float one,{when}, got {operands.key.dtype}")
+    rules.since("9.0", lambda: f"input_layout must be TND or NTD_TND with learnable_sink, got {layout!r}")
+    for name in (
+        "query_rope",
+        "pse_shift",
+        "key_shared_prefix",
+        "query_padding_size",
+        "kv_padding_size",
+        "quant_scale2",
+    ):
+        if getattr(operands, name) is not None:
+            rules.refuse(f"{attrs.name(name)} must be None{when}, got a tensor")
+    _, _, tokens, channels = query_sizes(operands.query, attrs)
+    is_alone = attrs.num_heads == attrs.kv_heads and operands.block_table is None and layout in ("BSH", "BSND", "BNSD")
+    if is_alone and guard_or_false(tokens == 1):
+        rules.require(
+            channels != OF_OLDER_KERNEL,
+            lambda: f"query must not have {OF_OLDER_KERNEL} channels a head for one token{when}, got {channels}",
+        )

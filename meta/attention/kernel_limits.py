@@ -30,6 +30,11 @@ PROMPT_MODES = (antiquant.PER_CHANNEL, antiquant.PER_TOKEN)
 OF_INT8_ALONE = (antiquant.PER_HEAD, antiquant.PAGED_PER_TOKEN, antiquant.PAGED_PER_TOKEN_HEAD)
 
 
+def is_of_newer_kernel(operands: Operands, attrs: Attributes) -> bool:
+    """Whether a call goes to the kernel of CANN 9.0, which takes floats in all layouts alike."""
+    return attrs.op.startswith(FUSED) and operands.key.dtype == operands.query.dtype != torch.int8
+
+
 def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     """Refuses combinations of valid arguments that no kernel supports."""
     is_fused = attrs.op.startswith(FUSED)

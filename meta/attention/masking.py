@@ -47,6 +47,7 @@ def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
 
 def _check_tree(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     """Mode 9: a mask of queries among themselves, with rope parts, as the kernel of latent keys supports."""
+    rules.since("9.0", lambda: "sparse_mode must be 0, 1, 2, 3 or 4, got 9")
     mask, batch_and_more = operands.atten_mask, query_sizes(operands.query, attrs)
     if mask is None or operands.query_rope is None:
         rules.refuse("atten_mask and query_rope must be given in sparse_mode 9, got None")

@@ -41,6 +41,8 @@ def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
             TILING_ERROR,
         )
     if is_split_fuse(operands, attrs):
+        if (width, value) not in WIDTHS:
+            rules.since("8.5", lambda: f"query must have 64, 128 or {WIDE} channels a head in layout TND, got {width}")
         return
     rules.require(
         (width, value) in WIDTHS,

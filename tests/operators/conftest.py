@@ -8,9 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from graph_quant.releases import cann
 
 TESTS = Path(__file__).parents[1]
 SHARED = (*sorted((TESTS / "operators").glob("test_*.py")), TESTS / "converters" / "test_golden.py")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _newest_rules() -> Iterator[None]:
+    """Check calls against the rules of the newest CANN, whatever the installed torch_npu was released for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(cann.VARIABLE, cann.NEWEST)
+        yield
 
 
 class OperatorTable(pytest.File):

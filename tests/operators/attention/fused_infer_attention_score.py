@@ -47,6 +47,10 @@ GOOD = [
     allowed("heads of 256 in sequences", f16(3, 4, 256), f16(3, 16, 512), f16(3, 16, 512), **T, **LENGTHS,
             block_table=ends(2, 1).reshape(2, 1), block_size=16, atten_mask=TABLE, sparse_mode=4, pre_tokens=2),
     allowed("heads of 48 in sequences", f16(3, 4, 48), f16(5, 2, 48), f16(5, 2, 48), **T, **LENGTHS),
+    allowed("blocks by head beside BSH", f16(2, 3, 128), f16(3, 2, 16, 32), f16(3, 2, 16, 32), **{
+            **GQA, "input_layout": "BSH"}, **PAGED),
+    allowed("one token, transposed", f16(2, 4, 1, 64), f16(2, 2, 5, 64), f16(2, 2, 5, 64), **{
+            **GQA, "input_layout": "BNSD_BSND"}),
     allowed("blocks", Q, f16(3, 16, 64), f16(3, 16, 64), **GQA, **PAGED, next_tokens=0),
     allowed("latent, blocks in NZ", bf16(3, 4, 512), NZ, NZ, **LATENT, **LATENT_BLOCKS,
             query_rope=bf16(3, 4, 64), key_rope=NZ_ROPE, atten_mask=TABLE, sparse_mode=3),
@@ -107,8 +111,8 @@ WRONG = [
             **{**PAGED, "block_table": ends(2).reshape(1, 1)}),
     refused("block_size", "block_size 0", Q, f16(3, 16, 64), f16(3, 16, 64), **GQA, **{**PAGED, "block_size": 0}),
     refused("key.size(1)", "other block_size", Q, f16(3, 32, 64), f16(3, 32, 64), **GQA, **PAGED),
-    refused("key", "blocks of heads in a flat layout", f16(2, 3, 128), f16(3, 2, 16, 32), f16(3, 2, 16, 32),
-            **{**GQA, "input_layout": "BSH"}, **PAGED),
+    refused("key", "int8 blocks of heads in a flat layout", f16(2, 1, 128), i8(3, 2, 32, 32), i8(3, 2, 32, 32),
+            **{**GQA, "input_layout": "BSH"}, **{**PAGED, "block_size": 32}, **CACHE),
     refused("actual_seq_lengths_kv", "blocks without lengths", Q, f16(3, 16, 64), f16(3, 16, 64), **GQA,
             **{**PAGED, "actual_seq_lengths_kv": None}),
     refused("key", "int4 in blocks", Q, i32(3, 16, 8), i32(3, 16, 8), **GQA, **PAGED),

@@ -61,11 +61,14 @@ BATCHED = {
     "sparse_mode": 9,
 }
 SCALED = {**SCALES, "dequant_scale_query": f32(2, 4, 3)}
+SINK_CACHE = {"dequant_scale_key": f16(1), "dequant_scale_value": f16(1)}
+OLDER = (f16(1, 2, 1, 256), f16(1, 2, 5, 256), f16(1, 2, 5, 256))
 PAGES = bf16(3, 1, 32, 128, 16)
 GOOD = [
     allowed("a tree of guesses", bf16(2, 3, 4, 512), PAGES, PAGES, **BATCHED),
     allowed("packed trees", bf16(3, 4, 512), PAGES, PAGES, **{**PLAIN, **TREE}),
     allowed("a sink", *SINK, **T, learnable_sink=bf16(4), return_softmax_lse=True),
+    allowed("a sink in batches", Q, K, K, **GQA, learnable_sink=bf16(4)),
     allowed("int8 latent", i8(3, 4, 512), NZ, NZ, **LATENT, **SCALES),
 ]
 WRONG = [
@@ -75,7 +78,11 @@ WRONG = [
     refused("learnable_sink", "a sink of two dimensions", *SINK, **T, learnable_sink=bf16(4, 1)),
     refused("learnable_sink.size(0)", "a sink too short", *SINK, **T, learnable_sink=bf16(2)),
     refused("value", "a sink of wide values", *WIDE_SINK, **T, learnable_sink=bf16(4)),
-    refused("input_layout", "a sink in batches", Q, K, K, **GQA, learnable_sink=bf16(4)),
+    refused("pse_shift", "a sink and a shift", Q, K, K, **GQA, learnable_sink=bf16(4), pse_shift=f16(1, 4, 3, 5)),
+    refused("key", "a sink and an int8 cache", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA, **SINK_CACHE,
+            learnable_sink=bf16(4)),
+    refused("query", "a sink of an older kernel", *OLDER, num_query_heads=2, input_layout="BNSD",
+            learnable_sink=bf16(2)),
     refused("query_rope", "int8 without rope", i8(2, 4, 3, 32), i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA),
     refused("dequant_scale_query", "int8 without scales", i8(3, 4, 512), NZ, NZ, **LATENT),
     refused("dequant_scale_query", "scales of a float query", Q, K, K, **GQA, dequant_scale_query=f32(2, 4, 3),
