@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
+from graph_quant.mistakes import warn_once
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -42,8 +41,9 @@ def _warn_of_second_table(table: Tensor, rows: Tensor) -> None:
     first = _first_table[0]
     is_inside = first.size(1) == table.size(1) and (not rows.numel() or int(rows.max()) < first.size(0))
     if not is_inside or not torch.equal(first[rows].float(), table[rows].float()):
-        warnings.warn(
-            "_npu_rotary_embedding: cos_sin_cache differs from the first one of this process, which torch_npu keeps "
-            "for all later calls on a device; here each call uses its own",
-            stacklevel=2,
+        warn_once(
+            "_npu_rotary_embedding",
+            "cos_sin_cache",
+            "cos_sin_cache differs from the first one of this process, which torch_npu keeps for all later calls on a "
+            "device; here each call uses its own",
         )

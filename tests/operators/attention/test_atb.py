@@ -492,7 +492,7 @@ def test_a_second_table_of_a_process_is_warned_of(run_python: Any) -> None:
         """
 import graph_quant, torch, torch_npu, warnings
 warnings.simplefilter("always")
-tables = [torch.ones(4, 32), torch.ones(4, 32), torch.zeros(4, 32)]
+tables = [torch.ones(4, 32), torch.ones(4, 32), torch.zeros(4, 32), torch.full((4, 32), 2.0)]
 for number, table in enumerate(tables):
     with warnings.catch_warnings(record=True) as caught:
         query, key = torch.ones(2, 1, 32).half().npu()
@@ -501,7 +501,7 @@ for number, table in enumerate(tables):
 """
     )
     warned = "2 ['_npu_rotary_embedding: cos_sin_cache differ']"
-    assert done.stdout.splitlines() == ["0 []", "1 []", warned], done.stderr
+    assert done.stdout.splitlines() == ["0 []", "1 []", warned, "3 []"], done.stderr
 
 
 @pytest.mark.parametrize("make", [f16, bf16])
