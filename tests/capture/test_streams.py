@@ -62,6 +62,24 @@ def test_a_branch_to_a_stream_is_refused_too(streams: ctypes.Array[ctypes.c_uint
         _capture(x, torch.npu.Stream())
 
 
+def test_streams_of_the_program_count_too(streams: ctypes.Array[ctypes.c_uint32]) -> None:
+    """But for those that torch_npu creates itself: 2 pools of 32 streams, and 2 at its start."""
+    x = torch.zeros(3).npu()
+    _capture(x).reset()
+    runtime = ctypes.CDLL(f"{library.DIRECTORY}/{library.RUNTIME}")
+    created = ctypes.c_uint32.in_dll(runtime, "host_created_streams")
+    handles = [ctypes.c_void_p() for _ in range(66 + 3 - created.value)]
+    assert not any(runtime.aclrtCreateStream(ctypes.byref(handle)) for handle in handles)
+    streams[1] = streams[0] + 3
+    try:
+        with pytest.raises(RuntimeError, match="the program 3 beside torch_npu's"):
+            _capture(x)
+        assert runtime.aclrtCreateStream(ctypes.byref(ctypes.c_void_p())) == 207008
+    finally:
+        assert not any(map(runtime.aclrtDestroyStream, handles))
+    _capture(x).reset()
+
+
 def test_plan_counts_sizes_pieces_and_groups() -> None:
     plain = DryGraph("layer", None, Counter())
     run = DryRun("model", [plain] * 33)

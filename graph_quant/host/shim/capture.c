@@ -187,19 +187,24 @@ struct model *new_model(struct model *parent)
     return model;
 }
 
-/* A device has 2,048 stream ids, of which about 1,984 are left for captured graphs; a graph keeps those it was captured
-   with until it is destroyed. */
+/* A device has 2,048 stream ids. torch_npu's two pools have 32 streams each, which leaves 1,984 for captured graphs and
+   for streams that a program creates; a graph keeps those it was captured with until it is destroyed. */
 EXPORT uint32_t host_captured_streams[2] = {0, 1984};
+EXPORT uint32_t host_created_streams;
+enum { OWN_STREAMS = 64 + 2 }; /* of torch_npu on a device: the pools, and those of its start */
 
 acl_error may_take_stream(const char *function)
 {
     uint32_t held = __atomic_load_n(&host_captured_streams[0], __ATOMIC_SEQ_CST);
-    if (held < host_captured_streams[1])
+    uint32_t created = __atomic_load_n(&host_created_streams, __ATOMIC_SEQ_CST), devices = 1;
+    aclrtGetDeviceCount(&devices);
+    uint32_t others = created > OWN_STREAMS * devices ? created - OWN_STREAMS * devices : 0;
+    if (held + others < host_captured_streams[1])
         return ACL_OK;
     return host_fail(ACL_NO_STREAM_RESOURCE,
-                     "%s: stream resources are insufficient (207008): captured graphs hold %u streams, a device has "
-                     "%u for them; capture fewer sizes or pieces, or destroy graphs",
-                     function, held, host_captured_streams[1]);
+                     "%s: stream resources are insufficient (207008): captured graphs hold %u streams and the program "
+                     "%u beside torch_npu's, a device has %u for them; capture fewer sizes or pieces, or destroy graphs",
+                     function, held, others, host_captured_streams[1]);
 }
 
 void begin_capture(struct stream *stream, struct model *model, int mode)

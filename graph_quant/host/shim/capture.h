@@ -31,9 +31,11 @@ enum { CUBE_CORES = 0, VECTOR_CORES = 1, LIMITS = 2 };                  /* aclrt
 /* Streams of one capture; a device has a similar limit. */
 enum { MAX_STREAMS = 64 };
 
-/* How many streams live captured graphs hold, and how many of a device's stream ids they can hold. */
+/* How many streams live captured graphs hold, and how many of a device's stream ids they and created streams can hold. */
 extern uint32_t host_captured_streams[2];
+extern uint32_t host_created_streams; /* those that exist, with torch_npu's own */
 acl_error may_take_stream(const char *function);
+acl_error aclrtGetDeviceCount(uint32_t *count);
 
 /* How many tasks of each stream come before a point in a capture (a vector clock). */
 struct progress {

@@ -28,10 +28,14 @@ static int64_t now_ns(void)
 EXPORT acl_error aclrtCreateStream(void **handle)
 {
     static atomic_int next_id = 1;
+    acl_error status = may_take_stream("aclrtCreateStream");
+    if (status != ACL_OK)
+        return status;
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return host_fail(ACL_OUT_OF_MEMORY, "a stream could not be allocated");
     stream->id = atomic_fetch_add(&next_id, 1);
+    __atomic_add_fetch(&host_created_streams, 1, __ATOMIC_SEQ_CST);
     *handle = stream;
     return ACL_OK;
 }
@@ -48,6 +52,8 @@ EXPORT acl_error aclrtDestroyStream(void *handle)
     struct stream *stream = handle;
     if (stream && stream->model)
         return host_fail(ACL_STREAM_CAPTURED, "aclrtDestroyStream: operation not permitted when stream is capturing");
+    if (stream)
+        __atomic_sub_fetch(&host_created_streams, 1, __ATOMIC_SEQ_CST);
     free(stream);
     return ACL_OK;
 }
