@@ -38,6 +38,18 @@ def test_unimplemented_c_function_fails_with_its_name() -> None:
     assert runtime.aclGetRecentErrMsg() == b"", "a message is given once"
 
 
+def test_a_call_that_does_nothing_raises() -> None:
+    """With the code of a feature that the driver lacks, torch_npu would return 0."""
+    with pytest.raises(RuntimeError, match="aclrtGetDeviceUtilizationRate needs an NPU and CANN"):
+        torch.npu.utilization()
+
+
+def test_expandable_segments_fall_back(run_python) -> None:
+    code = "import graph_quant, torch, torch_npu; print(torch.ones(3).npu().sum().item())"
+    done = run_python(code, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
+    assert done.stdout.splitlines()[-1] == "3.0", done.stderr
+
+
 def test_cpp_call_to_cann_raises_python_exception(run_python) -> None:
     code = """
 import graph_quant, torch, torchair

@@ -14,7 +14,8 @@ enum {
     ACL_BAD_PARAMETER = 107000,
     ACL_BAD_DEVICE = 107001,
     ACL_OUT_OF_MEMORY = 207001, /* the code that torch_npu turns into OutOfMemoryError */
-    ACL_NOT_SUPPORTED = 207000,
+    ACL_NOT_SUPPORTED = 200001,
+    ACL_NO_DRIVER_FEATURE = 207000, /* torch_npu prints it once and goes on as after success */
 };
 
 /* What the data sheet of the chip says; torch_npu shows it in get_device_properties. */

@@ -168,6 +168,13 @@ EXPORT acl_error aclrtMalloc(void **pointer, size_t size, int policy)
     return allocate(pointer, size, DEVICE_MEMORY);
 }
 
+/* An older driver has no virtual addresses either: torch_npu warns, and goes on without expandable segments. */
+EXPORT acl_error aclrtReserveMemAddress(void **address, size_t size, size_t alignment, void *expected, uint64_t flags)
+{
+    (void)address, (void)size, (void)alignment, (void)expected, (void)flags;
+    return host_fail(ACL_NO_DRIVER_FEATURE, "aclrtReserveMemAddress: the host has no virtual addresses of a device");
+}
+
 EXPORT acl_error aclrtMallocAlign32(void **pointer, size_t size, int policy)
 {
     return aclrtMalloc(pointer, size, policy);
