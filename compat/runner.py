@@ -81,7 +81,7 @@ def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
             more = {**dict(job.environment), "PYTHONPATH": str(job.folder)}
             code, output = _process(["run", "-m", "pytest", *options], job.tests.parent, limits.seconds, more)
         else:
-            request = (str(job.folder), options, job.sample, limits.seconds)
+            request = (str(job.folder), options, job.sample, limits.seconds, job.unskips)
             code, output = _forked("run_tests", request, str(job.tests.parent), limits)
         if report.exists() and (cases := list(_cases(job.name, report))):
             return cases

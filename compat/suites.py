@@ -22,6 +22,7 @@ class Job:
     tests: Path | None = None
     environment: tuple[tuple[str, str], ...] = ()  # for tests of another chip or CANN
     sample: int | None = None  # run this many evenly spaced tests
+    unskips: bool = False  # run the tests that unittest.skip leaves out, and only these
     folder: Path | None = None
     recipe: tuple[str, int] | None = None  # its name, and the number of ranks
     engine_model: str = ""
@@ -33,7 +34,9 @@ class Suite:
 
     ``patterns`` select test files, of which ``sample`` tests each are run; ``recipes`` are models, ``layers`` a project
     with quantised layers, ``engine_models`` those that an engine serves; otherwise it has documents with examples, with
-    ``of_ranks`` those for several ranks. Only files that contain ``mentioning`` are run, in ``environment``.
+    ``of_ranks`` those for several ranks. Only files that contain ``mentioning`` are run, in ``environment``. ``unskips``
+    runs the tests that ``unittest.skip`` leaves out, and only these: of operators that the project's own CANN does not
+    have yet.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Suite:
     layers: str = ""
     engine_models: tuple[str, ...] = ()
     of_ranks: bool = False
+    unskips: bool = False
 
     def jobs(self, checkouts: Path) -> Iterator[Job]:
         """Yield the jobs in a fixed order."""
@@ -82,6 +86,7 @@ class Suite:
                     tests=path,
                     environment=self.environment + devices if self.environment else apart,
                     sample=self.sample,
+                    unskips=self.unskips,
                     folder=checkouts / self.checkout,
                 )
 
@@ -143,6 +148,14 @@ SUITES = (
         ("test_*.py",),
         mentioning="9.0.0",
         environment=(("GRAPH_QUANT_CANN", "9.0.0"),),
+    ),
+    Suite(
+        "op-plugin-skipped",
+        "op-plugin",
+        "test/test_custom_ops",
+        ("test_*.py",),
+        mentioning="unittest.skip(",
+        unskips=True,
     ),
     *(
         Suite(

@@ -10,7 +10,10 @@ import signal
 import sys
 import time
 import traceback
+import unittest
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import graph_quant  # noqa: F401  (before torch)
 import torch
@@ -20,6 +23,11 @@ import torchair  # noqa: F401
 from graph_quant.start import tools
 
 from .outcome import TOO_LONG
+
+if TYPE_CHECKING:
+    import pytest
+
+_Test = TypeVar("_Test")
 
 
 def run_script(path: str, folder: str, printed: str, gigabytes: float) -> None:
@@ -37,15 +45,21 @@ def run_script(path: str, folder: str, printed: str, gigabytes: float) -> None:
     _leave(0)
 
 
-def run_tests(request: tuple[str, list[str], int | None, float], folder: str, printed: str, gigabytes: float) -> None:
+def run_tests(
+    request: tuple[str, list[str], int | None, float, bool], folder: str, printed: str, gigabytes: float
+) -> None:
     """Run pytest with the checkout on ``sys.path``; its output goes to the file ``printed``."""
-    checkout, options, sample, seconds = request
+    checkout, options, sample, seconds, unskips = request
     _isolate(folder, printed, gigabytes)
     sys.path.insert(0, checkout)
     tools.add_to_path()
     import pytest
 
-    plugins: list[object] = [TimeLimit(seconds)] if sample is None else [TimeLimit(seconds), Sample(sample)]
+    plugins: list[object] = [TimeLimit(seconds)]
+    if sample is not None:
+        plugins.append(Sample(sample))
+    if unskips:
+        plugins.append(Unskip())
     _leave(int(pytest.main(options, plugins=plugins)))
 
 
@@ -87,6 +101,28 @@ class Sample:
         """Implement the pytest hook."""
         step = max(1, len(items) // self.count)
         items[:] = items[::step][: self.count]
+
+
+class Unskip:
+    """A pytest plugin that runs the tests that ``unittest.skip`` leaves out, and only these."""
+
+    _MARK = "runs_in_spite_of_skip"
+
+    def __init__(self) -> None:
+        unittest.skip = self._mark  # type: ignore[assignment]  # before the tests' modules are imported
+
+    def _mark(self, _reason: object = "") -> Callable[[_Test], _Test]:
+        def mark(test: _Test) -> _Test:
+            setattr(test, self._MARK, True)
+            return test
+
+        return mark
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        """Implement the pytest hook."""
+        items[:] = [
+            item for item in items if getattr(item.function, self._MARK, False) or getattr(item.cls, self._MARK, False)
+        ]
 
 
 def _isolate(folder: str, printed: str, gigabytes: float) -> None:

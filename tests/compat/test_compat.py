@@ -280,6 +280,32 @@ def test_files_for_a3_run_with_an_a3_chip(tmp_path: Path) -> None:
     assert outcomes == [Outcome("test_x.py::test_name", Verdict.PASSED)]
 
 
+def test_skipped_tests_are_run_and_only_these(tmp_path: Path) -> None:
+    (suite,) = [suite for suite in SUITES if suite.name == "op-plugin-skipped"]
+    tests = tmp_path / suite.checkout / suite.root
+    tests.mkdir(parents=True)
+    (tests / "test_x.py").write_text(
+        "import unittest\n"
+        "class TestSome(unittest.TestCase):\n"
+        "    def test_always(self): assert False\n"
+        "    @unittest.skip('later')\n"
+        "    def test_right(self): pass\n"
+        "    @unittest.skip('later')\n"
+        "    def test_wrong(self): assert False\n"
+        "@unittest.skip('later')\n"
+        "class TestWhole(unittest.TestCase):\n"
+        "    def test_right(self): pass\n"
+    )
+    (tests / "test_y.py").write_text("def test_nothing(): pass\n")
+    ((_, outcomes),) = list(run(suite.jobs(tmp_path), Limits(60, 8), 1))
+    verdicts = {outcome.name.partition("::")[2]: outcome.verdict for outcome in outcomes}
+    assert verdicts == {
+        "TestSome::test_right": Verdict.PASSED,
+        "TestSome::test_wrong": Verdict.FAILED,
+        "TestWhole::test_right": Verdict.PASSED,
+    }
+
+
 def test_skip_reasons_are_counted() -> None:
     page = to_markdown({"one": [Outcome(name, Verdict.SKIPPED, "another chip") for name in "ab"]}, {})
     assert "## one: why tests skip themselves\n\n| tests | why |\n|---|---|\n| 2 | another chip |\n" in page
