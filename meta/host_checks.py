@@ -67,6 +67,7 @@ READ: dict[str, HostChecks] = {
     "npu_interleave_rope": _transformer("posembedding/interleave_rope", left=_EMPTY),
     "npu_kv_rmsnorm_rope_cache": _transformer("posembedding/kv_rms_norm_rope_cache", left=_ROPE_CACHE),
     "npu_kv_rmsnorm_rope_cache_v2": _transformer("posembedding/kv_rms_norm_rope_cache", left=_ROPE_CACHE),
+    "npu_lightning_indexer": _transformer("attention/lightning_indexer"),
     "npu_mla_prolog": _transformer("attention/mla_prolog", left=_PROLOG_SIZES),
     "npu_mla_prolog_v2": _transformer("attention/mla_prolog", left=_PROLOG_SIZES),
     "npu_mla_prolog_v3": _transformer(

@@ -71,6 +71,7 @@ def _check_lengths(rules: Rules, form: Form) -> None:
         if lengths is not None:
             rules.dtype(name, lengths, (torch.int32,))
             rules.rank(name, lengths, 1)
+            rules.at_least(f"{name}.size(0)", lengths.size(0), 1)
             rules.equal(f"{name}.size(0)", lengths.size(0), what, batches)
     if form.layout_key == BSND:
         rules.equal("key.size(0)", form.key.size(0), what, batches)

@@ -114,6 +114,18 @@ WRONG = [
         (INDEXER, "block_table", "int64", A, {**PAGED, "block_table": table().long()}),
         (INDEXER, "block_table.size(0)", "one row", A, {**PAGED, "block_table": table()[:1]}),
         (INDEXER, "actual_seq_lengths_query", "none", indexer(bf16, 6), {**PACKED, "actual_seq_lengths_query": None}),
+        (
+            INDEXER,
+            "actual_seq_lengths_query.size(0)",
+            "no length",
+            indexer(bf16, 6),
+            {
+                **PACKED,
+                "actual_seq_lengths_query": ends(),
+                "actual_seq_lengths_key": ends(),
+                "block_table": table()[:0],
+            },
+        ),
         (INDEXER, "actual_seq_lengths_key", "none", A, {**PAGED, "actual_seq_lengths_key": None}),
         (INDEXER, "actual_seq_lengths_key", "int64", A, {**PAGED, "actual_seq_lengths_key": ends(32, 21).long()}),
         (INDEXER, "actual_seq_lengths_key.size(0)", "one", A, {**PAGED, "actual_seq_lengths_key": ends(32)}),
