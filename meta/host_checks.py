@@ -74,10 +74,16 @@ READ: dict[str, HostChecks] = {
         "attention/mla_prolog", "attention/mla_prolog_v3", left=f"{_PROLOG_SIZES}; caches in groups: refused"
     ),
     "npu_moe_compute_expert_tokens": _transformer("moe/moe_compute_expert_tokens"),
+    "npu_moe_finalize_routing": _transformer("moe/moe_finalize_routing_v2"),
     "npu_moe_gating_top_k": _transformer("moe/moe_gating_top_k"),
     "npu_moe_gating_top_k_softmax": _transformer("moe/moe_gating_top_k_softmax", left=_EMPTY),
+    "npu_moe_init_routing": _transformer(
+        "moe/moe_init_routing", left="2**24 pairs and more, which its page denies: refused"
+    ),
     "npu_moe_init_routing_v2": _transformer("moe/moe_init_routing_v3"),
     "npu_moe_re_routing": _transformer("moe/moe_re_routing"),
+    "npu_moe_token_permute": _transformer("moe/moe_token_permute"),
+    "npu_moe_token_unpermute": _transformer("moe/moe_token_unpermute"),
     "npu_qkv_rms_norm_rope_cache": _transformer(
         "posembedding/qkv_rms_norm_rope_cache", left="cosines of one position for all of a batch: refused"
     ),
