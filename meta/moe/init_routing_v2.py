@@ -25,7 +25,8 @@ from graph_quant.reference.moe.init_routing_v2 import init_routing_v2 as referen
 from graph_quant.reference.moe.quantise import DYNAMIC, NOT_QUANTISED, STATIC
 from torch import Tensor
 
-MOST_EXPERTS = {CUMULATIVE: 10240, COUNT: 10240, KEY_VALUE: 5120}
+# The tiling bounds where the active range ends; the experts themselves are bounded by the shape inference alone.
+MOST_EXPERTS, LAST_END = 10240, {CUMULATIVE: 10240, COUNT: 10240, KEY_VALUE: 5120}
 
 
 @operator("npu_moe_init_routing_v2", reference=reference)
@@ -53,7 +54,7 @@ def init_routing_v2(
     rules.one_of("expert_tokens_num_type", expert_tokens_num_type, (CUMULATIVE, COUNT, KEY_VALUE))
     rules.one_of("row_idx_type", row_idx_type, (GATHER, SCATTER))
     rules.one_of("drop_pad_mode", drop_pad_mode, (0, 1))
-    start, end = _check_range(rules, active_expert_range, expert_num, MOST_EXPERTS[expert_tokens_num_type])
+    start, end = _check_range(rules, active_expert_range, expert_num, LAST_END[expert_tokens_num_type])
     if not guard_or_false(x.size(0) == 0):
         check_scale(rules, x, scale, offset, quant_mode, end - start)
     counts = Result((expert_num, 2) if expert_tokens_num_type == KEY_VALUE else (end - start,), torch.int64)
@@ -105,9 +106,9 @@ def check_experts(rules: Rules, x: Tensor, expert_idx: Tensor) -> None:
     rules.at_least("expert_idx.size(1)", expert_idx.size(1), 1)
 
 
-def _check_range(rules: Rules, active_expert_range: Sequence[int], expert_num: int, most: int) -> tuple[int, int]:
+def _check_range(rules: Rules, active_expert_range: Sequence[int], expert_num: int, last: int) -> tuple[int, int]:
     rules.at_least("expert_num", expert_num, 1)
-    rules.require(expert_num <= most, lambda: f"expert_num must be at most {most}, got {expert_num}")
+    rules.require(expert_num <= MOST_EXPERTS, lambda: f"expert_num must be at most {MOST_EXPERTS}, got {expert_num}")
     rules.require(
         len(active_expert_range) in (0, 2),
         lambda: f"active_expert_range must hold where it starts and ends, or nothing, got {list(active_expert_range)}",
@@ -117,6 +118,8 @@ def _check_range(rules: Rules, active_expert_range: Sequence[int], expert_num: i
         0 <= start < end <= expert_num,
         lambda: f"active_expert_range must rise within [0, {expert_num}], the experts, got {list(active_expert_range)}",
     )
+    ending = "active_expert_range must end at" if active_expert_range else "expert_num must be"
+    rules.require(end <= last, lambda: f"{ending} {last} at most with expert_tokens_num_type 2, got {end}")
     return start, end
 
 
