@@ -78,7 +78,7 @@ KNOWN_FAILURES = {
         ),
     },
     "vllm-ascend": {
-        "methods/a2/test_w4a4_flatquant.py": "the test's random weights exceed four bits",
+        "quantization/methods/a2/test_w4a4_": "the test's random weights exceed four bits",
     },
     "torchair-captured": {
         "smoke/aclgraph_test.py::AclgraphTest::test_stream_event_replace_": _OTHER_NAMES,

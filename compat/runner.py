@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -154,9 +155,20 @@ def _process(
         return None, process.communicate()[0]
 
 
+def _location(job: str, classname: str) -> tuple[str, str]:
+    """Return the file of a test and its class. A job that is no file is the folder of the file."""
+    if job.endswith(".py"):
+        return job, classname.rpartition(".")[2]
+    found = re.search(rf"\.{re.escape(job)}\.((?:\w+\.)*?)(test_\w+)(?:\.(?:.*\.)?(\w+))?$", f".{classname}")
+    if found is None:
+        return job, ""
+    folders, module, test_class = found.groups()
+    return f"{job}/{folders.replace('.', '/')}{module}.py", test_class or ""
+
+
 def _cases(file: str, report: Path) -> Iterator[Outcome]:
     for case in ElementTree.parse(report).iter("testcase"):
-        name = "::".join(filter(None, (file, case.get("classname", "").rpartition(".")[2], case.get("name"))))
+        name = "::".join(filter(None, (*_location(file, case.get("classname", "")), case.get("name"))))
         failure = case.find("failure") if case.find("failure") is not None else case.find("error")
         skipped = case.find("skipped")
         if failure is not None:

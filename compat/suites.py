@@ -32,11 +32,11 @@ class Job:
 class Suite:
     """A part of a checkout.
 
-    ``patterns`` select test files, of which ``sample`` tests each are run; ``recipes`` are models, ``layers`` a project
-    with quantised layers, ``engine_models`` those that an engine serves; otherwise it has documents with examples, with
-    ``of_ranks`` those for several ranks. Only files that contain ``mentioning`` are run, in ``environment``. With
-    ``unskips``, the tests that ``unittest.skip`` leaves out are run, and only these: of operators that the project's
-    own CANN does not have yet.
+    ``patterns`` select test files, of which ``sample`` tests each are run, or with a slash at their end folders that run
+    as one; ``recipes`` are models, ``layers`` a project with quantised layers, ``engine_models`` those that an engine
+    serves; otherwise it has documents with examples, with ``of_ranks`` those for several ranks. Only files that contain
+    ``mentioning`` are run, in ``environment``. With ``unskips``, the tests that ``unittest.skip`` leaves out are run, and
+    only these: of operators that the project's own CANN does not have yet.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Suite:
                     yield Job(self.name, example.name, example.code, example if example.of_ranks else None)
             return
         for path in _matching(root, self.patterns):
-            text = path.read_text(encoding="utf-8")
+            text = "" if path.is_dir() else path.read_text(encoding="utf-8")
             if self.mentioning in text:
                 # Ranks that use a device each without checking the device count would wait for a missing one.
                 devices = _DEVICES if "set_device(rank" in text and "MultiNPU" not in text else ()
@@ -111,7 +111,12 @@ def title(recipe: str, ranks: int) -> str:
 
 
 def _matching(root: Path, patterns: Iterable[str]) -> list[Path]:
-    matches = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
+    matches = {
+        path
+        for pattern in patterns
+        for path in root.glob(pattern)
+        if path.is_file() or (pattern.endswith("/") and any(path.rglob("test_*.py")))
+    }
     return sorted(path for path in matches if not re.search(r"conftest|__init__", path.name))
 
 
@@ -174,7 +179,7 @@ SUITES = (
     Suite("pytorch-ops", "pytorch", "test", ("test_ops.py",), sample=127),
     Suite("recipes", "cann-recipes-infer", "", recipes=_RECIPES),
     Suite("sglang-layers", "sglang", "python/sglang/srt/hardware_backend/npu", layers="sglang"),
-    Suite("vllm-ascend", "vllm-ascend", "tests/ut/quantization", ("**/test_*.py",)),
+    Suite("vllm-ascend", "vllm-ascend", "tests/ut", ("test_*.py", "*/")),
     Suite("vllm-engine", "vllm-ascend", "vllm_ascend", engine_models=_ENGINE_MODELS),
     Suite("vllm-ascend-layers", "vllm-ascend", "vllm_ascend/quantization/methods", layers="vllm-ascend"),
 )

@@ -82,7 +82,9 @@ def has_passed(before: Mapping[str, Any], suite: str, job: str) -> bool:
     """Whether all tests of a job passed or skipped themselves in the last table."""
     known = before.get("suites", {}).get(suite, {})
     verdicts = {
-        verdict for name, (verdict, _) in known.items() if name == job or name.startswith((f"{job}::", f"{job}, "))
+        verdict
+        for name, (verdict, _) in known.items()
+        if name == job or name.startswith((f"{job}::", f"{job}, ", f"{job}/"))
     }
     return bool(verdicts) and verdicts <= {Verdict.PASSED.value, Verdict.SKIPPED.value}
 

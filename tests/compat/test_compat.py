@@ -19,8 +19,8 @@ from compat.outcome import (
     has_failed_rank,
     outcome_of_process,
 )
-from compat.runner import Limits, run
-from compat.suites import SUITES
+from compat.runner import Limits, _location, run
+from compat.suites import SUITES, Suite
 from compat.table import has_passed, merge_with_table, regressions, to_json, to_markdown
 from compat.worker import Sample, TimeLimit
 
@@ -304,6 +304,30 @@ def test_skipped_tests_are_run_and_only_these(tmp_path: Path) -> None:
         "TestSome::test_wrong": Verdict.FAILED,
         "TestWhole::test_right": Verdict.PASSED,
     }
+
+
+@pytest.mark.parametrize(
+    ("job", "classname", "location"),
+    [
+        ("test_x.py", "tests.test_x.TestY", ("test_x.py", "TestY")),
+        ("test_x.py", "test_x", ("test_x.py", "test_x")),
+        ("ops", "tests.ut.ops.test_x.TestY", ("ops/test_x.py", "TestY")),
+        ("ops", "...work.some-ops.ut.ops.a2.test_x", ("ops/a2/test_x.py", "")),
+        ("ops", "tests.ut.ops.ops.a2.test_x.TestY.TestZ", ("ops/ops/a2/test_x.py", "TestZ")),
+        ("ops", "", ("ops", "")),
+    ],
+)
+def test_a_test_of_a_folder_is_named_by_its_file(job: str, classname: str, location: tuple[str, str]) -> None:
+    assert _location(job, classname) == location
+
+
+def test_folders_run_as_one(tmp_path: Path) -> None:
+    tests = tmp_path / "checkout" / "tests"
+    for name in ("a/b/test_x.py", "empty/conftest.py", "test_y.py"):
+        (tests / name).parent.mkdir(parents=True, exist_ok=True)
+        (tests / name).write_text("")
+    jobs = list(Suite("s", "checkout", "tests", ("test_*.py", "*/")).jobs(tmp_path))
+    assert [(job.name, job.tests) for job in jobs] == [("a", tests / "a"), ("test_y.py", tests / "test_y.py")]
 
 
 def test_skip_reasons_are_counted() -> None:
