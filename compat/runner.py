@@ -159,10 +159,10 @@ def _location(job: str, classname: str) -> tuple[str, str]:
     """Return the file of a test and its class. A job that is no file is the folder of the file."""
     if job.endswith(".py"):
         return job, classname.rpartition(".")[2]
-    found = re.search(rf"\.{re.escape(job)}\.((?:\w+\.)*?)(test_\w+)(?:\.(?:.*\.)?(\w+))?$", f".{classname}")
-    if found is None:
+    match = re.search(rf"\.{re.escape(job)}\.((?:\w+\.)*?)(test_\w+)(?:\.(?:.*\.)?(\w+))?$", f".{classname}")
+    if match is None:
         return job, ""
-    folders, module, test_class = found.groups()
+    folders, module, test_class = match.groups()
     return f"{job}/{folders.replace('.', '/')}{module}.py", test_class or ""
 
 

@@ -163,12 +163,12 @@ def _compare_with_transformers(label: str, folder: Path, plain: Path, requests: 
         tokens = torch.tensor([request["prompt"] + request["tokens"]])
         agreements.append(agreement(request, _logits(reference, tokens)[0, len(request["prompt"]) - 1 : -1]))
     bound = _QUANTISED_BOUND if is_quantised else _BOUND
-    counts = ", ".join(str(each.tokens) for each in agreements)
+    counts = ", ".join(str(one.tokens) for one in agreements)
     reason = f"{counts} of {TOKENS} tokens are those of transformers in float32"
-    if behind := max(each.behind for each in agreements):
+    if behind := max(one.behind for one in agreements):
         reason += f", the others are within {behind:.3f} of the largest logit"
-    reason += f"; probabilities are off by {max(each.error for each in agreements):.3f}"
-    passed = all(each.accepts(bound) for each in agreements)
+    reason += f"; probabilities are off by {max(one.error for one in agreements):.3f}"
+    passed = all(one.accepts(bound) for one in agreements)
     return Outcome(label, Verdict.PASSED if passed else Verdict.FAILED, reason)
 
 

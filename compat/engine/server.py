@@ -65,9 +65,9 @@ async def _ask(server: subprocess.Popen[bytes], url: str, prompts: list[str], to
 
 
 async def _complete(client: AsyncOpenAI, prompt: str, tokens: int) -> dict[str, Any]:
-    asked = {"ignore_eos": True, "return_token_ids": True, "return_tokens_as_token_ids": True}
+    extensions = {"ignore_eos": True, "return_token_ids": True, "return_tokens_as_token_ids": True}
     answer = await client.completions.create(
-        model="model", prompt=prompt, max_tokens=tokens, temperature=0, logprobs=5, extra_body=asked
+        model="model", prompt=prompt, max_tokens=tokens, temperature=0, logprobs=5, extra_body=extensions
     )
     (choice,) = answer.choices
     extra = choice.model_extra or {}
