@@ -35,8 +35,8 @@ class Suite:
     ``patterns`` select test files, of which ``sample`` tests each are run, or with a slash at their end folders that
     run as one; ``recipes`` are models, ``layers`` a project with quantised layers, ``engine_models`` those that an
     engine serves; otherwise it has documents with examples, with ``of_ranks`` those for several ranks. Only files that
-    contain ``mentioning`` are run, in ``environment``. With ``unskips``, the tests that ``unittest.skip`` leaves out are
-    run, and only these: of operators that the project's own CANN does not have yet.
+    contain ``mentioning`` are run, in ``environment``. With ``unskips``, the tests that ``unittest.skip`` leaves out
+    are run, and only these: of operators that the project's own CANN does not have yet.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -81,6 +82,23 @@ def test_graph_captured_in_inference_mode_is_replayed_outside_of_it() -> None:
 
 def as_list(results: object) -> list[Tensor]:
     return [results] if isinstance(results, Tensor) else list(results)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [torch.nn.functional.linear, lambda x, weight: torch.matmul(x[None], weight.t()), lambda x, weight: x @ weight[0]],
+    ids=["linear", "matmul", "vector"],
+)
+def test_products_captured_in_inference_mode_have_eager_bits(compute: Callable[..., torch.Tensor]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(rows, 256, generator=generator).bfloat16().npu() for rows in (17, 1024))
+    with torch.inference_mode():
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            captured = compute(x, weight)
+        graph.replay()
+        assert torch.equal(captured, compute(x, weight))
+    assert torch.equal(captured, compute(x, weight))
 
 
 def test_replay_samples_equal_eager_samples() -> None:

@@ -159,8 +159,7 @@ def kernel_for(name: str) -> kernels.Kernel:
         return kernel
     if name in rnn.NAMES:
         return rnn.with_npu_dropout(op, kernels.functional(op))
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
+    if _is_composite(name):
         return kernels.composite(op, find_out_variant(name, op))
     if op._schema.is_mutable:
         kernel = kernels.mutating(op)
@@ -174,6 +173,12 @@ def kernel_for(name: str) -> kernels.Kernel:
     if any(argument.name == "generator" for argument in op._schema.arguments):
         return kernels.random(op, kernel)
     return accept_numbers(op, kernel, lambda sibling: kernel_for(sibling.name()))
+
+
+def _is_composite(name: str) -> bool:
+    """Whether PyTorch composes an operator of others on the CPU too."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU")
 
 
 def find_out_variant(name: str, op: OpOverload) -> OpOverload | None:
@@ -211,6 +216,8 @@ def _lazy_kernel(name: str) -> kernels.Kernel:
     created: kernels.Kernel | None = None
     captured = recording.recording
     takes_blocks = name in matmul.TAKE_BLOCKS
+    # In inference mode composites come here without their autograd kernel; they record themselves or their parts.
+    records_itself = name in COMPOSED or _is_composite(name)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal created
@@ -218,7 +225,7 @@ def _lazy_kernel(name: str) -> kernels.Kernel:
             matmul.check_blocks(name, args[-1])
         if created is None:
             created = kernel_for(name)
-        if captured[0] and name not in COMPOSED:
+        if captured[0] and not records_itself:
             return recording.record(overload(name), created, args, kwargs)
         return created(*args, **kwargs)
 
