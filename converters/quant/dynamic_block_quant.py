@@ -1,16 +1,34 @@
-"""npu_dynamic_block_quant becomes DynamicBlockQuant; TorchAir's converter refuses int8, all that A2 and A3 make."""
+"""npu_dynamic_block_quant becomes DynamicBlockQuant.
+
+TorchAir's converter refuses int8, all that A2 and A3 make, and leaves the bits of HiFloat8 without a torch dtype.
+"""
 
 from __future__ import annotations
 
-from graph_quant.converters.lowering import lowers
-from graph_quant.destination import INT8
+from graph_quant.converters.lowering import lowers, stored
+from graph_quant.meta.quant.dynamic_block_quant import BlockPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
 @lowers("npu_dynamic_block_quant")
-def lower(x: Tensor, min_scale: float) -> tuple[Tensor, Tensor]:
-    """The GE node of one call."""
-    y, scale = ge.DynamicBlockQuant(x, min_scale=min_scale, dst_type=INT8.ge_attr)
-    y.desc.dtype = INT8.ge_desc
-    return y, scale
+def lower(
+    plan: BlockPlan,
+    x: Tensor,
+    min_scale: float,
+    round_mode: str,
+    row_block_size: int,
+    col_block_size: int,
+    dst_type_max: float,
+) -> tuple[Tensor, Tensor]:
+    """The GE nodes of one call."""
+    y, scale = ge.DynamicBlockQuant(
+        x,
+        min_scale=min_scale,
+        round_mode=round_mode,
+        dst_type=plan.destination.ge_attr,
+        row_block_size=row_block_size,
+        col_block_size=col_block_size,
+        dst_type_max=dst_type_max,
+    )
+    return stored(y, plan.destination, ()), scale
