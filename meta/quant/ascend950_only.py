@@ -11,7 +11,6 @@ from graph_quant.meta.rules import Rules
 @operator("npu_anti_mx_quant")
 @operator("npu_dynamic_block_mx_quant")
 @operator("npu_dynamic_dual_level_mx_quant")
-@operator("npu_dynamic_mx_quant_with_dual_axis")
 @operator("npu_grouped_dynamic_block_quant")
 @operator("npu_grouped_dynamic_mx_quant")
 @operator("npu_quant_max")

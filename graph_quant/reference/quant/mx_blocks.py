@@ -4,7 +4,8 @@ The scale's code is that of float8_e8m0fnu: code c stands for 2**(c - 127), 255 
 in one of three ways, by ``scale_alg``:
 
 * 0, OCP: the exponent of the largest magnitude, less the exponent of the format's largest value. If that is not above
-  0 the code is 0 and the elements become zeros.
+  0 the code is 0, and the elements become zeros or, with ``keeps_tiny``, are multiplied by 2**127; subnormal numbers
+  become zeros.
 * 1, for eight bits: the largest magnitude over the format's largest value, rounded up to a power of two.
 * 2, for float4_e2m1: as 0, with the exponent of the magnitude raised where its mantissa is above that of 6 (or of 7,
   with dst_type_max 7); with another dst_type_max as 1, over that number.
@@ -32,7 +33,10 @@ _CARRY = {0.0: 0x3F, 6.0: 0x3F, 7.0: 0x1F}
 
 @dataclass(frozen=True)
 class MxRule:
-    """How blocks are quantised: the arguments of the operators that do so."""
+    """How blocks are quantised: the arguments of the operators that do so.
+
+    ``keeps_tiny`` is whether a kernel multiplies blocks that are too small for a scale by 2**127.
+    """
 
     target: NarrowFloat
     scale_alg: int = OCP
@@ -40,6 +44,7 @@ class MxRule:
     block_size: int = 32
     dst_type_max: float = 0.0
     max_low_bound: float = 0.0
+    keeps_tiny: bool = False
 
 
 def quantise_blocks(x: Tensor, axis: int, rule: MxRule) -> tuple[Tensor, Tensor]:
@@ -86,7 +91,7 @@ def _scales(largest: Tensor, rule: MxRule) -> tuple[Tensor, Tensor]:
         is_zero = bits == 0
     else:
         code = _code_by_exponent(bits, largest, rule)
-        is_zero = code == 0
+        is_zero = (bits >> 23) == 0 if rule.keeps_tiny else code == 0
     code = torch.where(invalid, NAN_CODE, torch.where(bits == 0, 0, code))
     # 2**(127 - code); the last of these is a subnormal float32.
     power = torch.where(code < 254, (254 - code) << 23, 1 << 22).view(torch.float32)
