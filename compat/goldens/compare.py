@@ -85,8 +85,10 @@ def _declared(path: Path) -> Iterator[tuple[str, str]]:
         names = {getattr(target, "id", "") for target in node.targets}
         if "__golden__" in names:
             yield from ast.literal_eval(node.value).get("kernel", {}).items()
-        elif "__spec__" in names:
-            yield from ast.literal_eval(node.value).items()
+        elif "__spec__" in names and isinstance(node.value, ast.Dict):
+            for key, value in zip(node.value.keys, node.value.values, strict=True):
+                if isinstance(key, ast.Constant):
+                    yield str(key.value), value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
 
 
 def compare(name: str, path: Path, function: str) -> Result:

@@ -100,12 +100,13 @@ def check_rounding(rules: Rules, target: NarrowFloat, round_mode: str, scale_alg
     rules.one_of("scale_alg", scale_alg, _ALGORITHMS.get(target.name, (OCP,)), f" for {target.name}")
 
 
-def stored_values(rules: Rules, shape: tuple[Size, ...], target: NarrowFloat) -> Result:
+def stored_values(rules: Rules, shape: tuple[Size, ...], target: NarrowFloat, argument: str = "input") -> Result:
     """The quantised result of an input of ``shape``: float8, or two float4 to a uint8."""
     if target.dtype is not None:
         return Result(tuple(shape), target.dtype)
     rules.require(
-        shape[-1] % 2 == 0, lambda: f"input.size(-1) must be even for {target.name}, two to a byte, got {shape[-1]}"
+        shape[-1] % 2 == 0,
+        lambda: f"{argument}.size(-1) must be even for {target.name}, two to a byte, got {shape[-1]}",
     )
     return Result((*shape[:-1], shape[-1] // 2), torch.uint8)
 
