@@ -15,7 +15,7 @@ from torch import Tensor
 
 HIFLOAT8 = "hifloat8"
 BLOCK = 32
-# Magnitudes above it are normal in bfloat16, and scales of that code or more leave none below it.
+# Larger magnitudes are normal numbers in bfloat16; elements times a scale of that code or more are such.
 _SMALLEST, _TINY_CODE = 2.0**-100, 60
 
 

@@ -22,14 +22,13 @@ from dataclasses import dataclass
 import torch
 from graph_quant import int4, quant_params
 from graph_quant.destination import element_destination
-from graph_quant.narrow_floats import E2M1
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.matmul.narrow_products import carried, multiply_mx, multiply_narrow
 from graph_quant.reference.matmul.requantise import requantise
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
 
-INT4, INT8, FLOAT4 = "int4", "int8", E2M1.name
+INT4, INT8 = "int4", "int8"
 INTEGERS = (INT8, INT4)
 K_BLOCK = N_BLOCK = 128
 
@@ -161,7 +160,7 @@ def _multiply_blocks(x1: Tensor, x2: Tensor, scale: Tensor, pertoken_scale: Tens
     """Blocks of k one after the other; ``scale`` is (…, blocks of k, blocks of n)."""
     rows, columns = x1.size(-2), x2.size(-1)
     groups = pertoken_scale.size(-2)
-    # A scale for every row, or for every 128 of them: the latter where those are as many as there are scales.
+    # There are scales for single rows, as many as rows, or for 128 of them.
     tall = pertoken_scale if groups == rows else pertoken_scale.repeat_interleave(N_BLOCK, -2).narrow(-2, 0, rows)
     wide = scale.repeat_interleave(N_BLOCK, -1).narrow(-1, 0, columns)
     total: Tensor | None = None
