@@ -6,16 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..nn.joined import JOINED, joined_name
 from .layers import QuantisedLayer
 
 COLUMN, ROW, WHOLE = "column", "row", "whole"
-# What the engines join to one linear; all of them must have one scheme.
-JOINED = {
-    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
-    "gate_up_proj": ("gate_proj", "up_proj"),
-    "in_proj_qkvz": ("in_proj_qkv", "in_proj_z"),
-    "in_proj_ba": ("in_proj_b", "in_proj_a"),
-}
 _ROW = frozenset({"o_proj", "down_proj", "out_proj", "w2", "wo"})
 _COLUMN = frozenset(
     {name for names in JOINED.values() for name in names}
@@ -38,25 +32,11 @@ def is_key_or_value(module: str) -> bool:
 
 def join(layers: Iterable[QuantisedLayer]) -> tuple[list[tuple[str, list[QuantisedLayer]]], list[str]]:
     """Group linears that engines join, by the joined name; also the joined names whose parts differ in scheme."""
-    by_name = {layer.name: layer for layer in layers}
-    joined: list[tuple[str, list[QuantisedLayer]]] = []
-    taken: set[str] = set()
-    mixed: list[str] = []
-    for name, layer in by_name.items():
-        parent, _, own = name.rpartition(".")
-        target = next((target for target, parts in JOINED.items() if own in parts), None)
-        if name in taken:
-            continue
-        if target is None or ".experts." in name:
-            joined.append((name, [layer]))
-            continue
-        parts = [by_name[part] for own in JOINED[target] if (part := f"{parent}.{own}") in by_name]
-        taken |= {part.name for part in parts}
-        title = f"{parent}.{target}"
-        if len({(part.scheme, part.group) for part in parts}) > 1:
-            mixed.append(title)
-        joined.append((title, parts))
-    return joined, mixed
+    joined: dict[str, list[QuantisedLayer]] = {}
+    for layer in layers:
+        joined.setdefault(layer.name if ".experts." in layer.name else joined_name(layer.name), []).append(layer)
+    mixed = [name for name, parts in joined.items() if len({(part.scheme, part.group) for part in parts}) > 1]
+    return list(joined.items()), mixed
 
 
 def shard(parts: list[QuantisedLayer], cards: int, config: Mapping[str, Any]) -> QuantisedLayer:

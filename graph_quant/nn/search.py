@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from graph_quant.nn.accuracy import ErrorSums, call_model, first_tensor
+from graph_quant.nn.joined import joined_name
 from graph_quant.nn.mixed import Mixed
 from graph_quant.nn.names import find_recipe
 from graph_quant.nn.observe import Observations
@@ -80,10 +82,15 @@ class SearchResult:
 
 @dataclass
 class _Option:
-    """A scheme of a module: its bytes, and the share of its result that is noise."""
+    """A scheme of a module: its bytes, its work, and the share of its result that is noise.
+
+    The work is the weights times the bits of both operands: integer products of 8 bits take half of those that widen
+    8 bits to 16.
+    """
 
     scheme: str
     size: int
+    work: int
     noise: float
 
 
@@ -93,20 +100,24 @@ def search(
     budget: Budget,
     *,
     schemes: Sequence[str] = ("W4A8", "W8A8", "W8A16"),
+    together: Callable[[str], str] = joined_name,
     observations: Observations | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> SearchResult:
     r"""Choose a scheme for each module: the smallest at first, then better ones where they help most.
 
-    Each module is measured by itself with each scheme, on the float model's inputs. From all modules in their smallest
-    scheme on, the module whose next option removes the most noise for its bytes is improved, up to floats, until the
-    budget is used up (size) or the measured result is good enough (SQNR).
+    Each module is measured by itself with each scheme, on the float model's inputs. From all modules in their cheapest
+    scheme on, the module whose next option removes the most noise for its cost is improved, up to floats. The cost is
+    the bytes for a budget of size, until it is used up, and the work (bits of weights times bits of activations) for a
+    budget of SQNR, until the measured result is good enough.
 
     Args:
         model: The float model; it is not changed.
         samples: Inputs: each a tensor, a tuple of positional or a dict of keyword arguments.
         budget: The size or the SQNR.
         schemes: Names of recipes.
+        together: Maps the name of a module to the name of its group; a group gets one scheme. By default what engines
+            join to one linear is a group: queries, keys and values, and gate and up projections.
         observations: What ``observe`` recorded, for recipes that need it.
         progress: Called with the share of the work that is done.
 
@@ -125,10 +136,12 @@ def search(
     if not inputs:
         raise ValueError("search: samples must not be empty")
     report: Callable[[float], object] = (lambda _: None) if progress is None else progress
-    names, options, sensitivities = _measure(model, inputs, schemes, seen, lambda share: report(share / 2))
+    names, options, sensitivities = _measure(model, inputs, schemes, together, seen, lambda share: report(share / 2))
     float_size = sum(_bytes(tensor) for tensor in _tensors(model))
-    fixed = float_size - sum(choices[-1].size for choices in options.values())
-    steps = _order_steps(options)
+    fixed = float_size - sum(choices[0].size for choices in options.values())
+    cost: _Cost = _work if budget.size is None else _size
+    options = {name: _useful(choices, cost) for name, choices in options.items()}
+    steps = _order_steps(options, cost)
     most = math.inf if budget.size is None else budget.size * (float_size if budget.size <= 1 else 1)
 
     def state(count: int) -> dict[str, _Option]:
@@ -162,8 +175,8 @@ def search(
 
 
 def _expand(schemes: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The schemes by all names of the modules."""
-    return {name: scheme for first, scheme in schemes.items() for name in names[first]}
+    """The schemes by all names of the modules of each group."""
+    return {name: scheme for group, scheme in schemes.items() for name in names[group]}
 
 
 def _first(last: int, is_enough: Callable[[int], bool]) -> int:
@@ -178,15 +191,26 @@ def _first(last: int, is_enough: Callable[[int], bool]) -> int:
     return low
 
 
-def _order_steps(options: Mapping[str, Sequence[_Option]]) -> list[tuple[str, int]]:
-    """The improvements of modules, those that remove most noise for each byte first; a module's own in order."""
+_Cost = Callable[[_Option], int]
+
+
+def _size(option: _Option) -> int:
+    return option.size
+
+
+def _work(option: _Option) -> int:
+    return option.work
+
+
+def _order_steps(options: Mapping[str, Sequence[_Option]], cost: _Cost) -> list[tuple[str, int]]:
+    """The improvements of modules, those that remove most noise for their cost first; a module's own in order."""
     position = dict.fromkeys(options, 0)
     steps = []
     while open_names := [name for name, index in position.items() if index + 1 < len(options[name])]:
 
         def gain(name: str) -> float:
             now, then = options[name][position[name] : position[name] + 2]
-            return (now.noise - then.noise) / max(then.size - now.size, 1)
+            return (now.noise - then.noise) / max(cost(then) - cost(now), 1)
 
         best = max(open_names, key=gain)
         position[best] += 1
@@ -195,11 +219,16 @@ def _order_steps(options: Mapping[str, Sequence[_Option]]) -> list[tuple[str, in
 
 
 def _measure(
-    model: nn.Module, inputs: list[Any], schemes: Sequence[str], seen: Observations, report: Callable[[float], object]
+    model: nn.Module,
+    inputs: list[Any],
+    schemes: Sequence[str],
+    together: Callable[[str], str],
+    seen: Observations,
+    report: Callable[[float], object],
 ) -> tuple[dict[str, list[str]], dict[str, list[_Option]], dict[str, dict[str, float]]]:
-    """The names of each module by its first, its useful options from the smallest on, and its SQNR by scheme."""
+    """The module names of each group, its options, and the SQNR of modules by scheme."""
     names: dict[str, list[str]] = {}
-    options: dict[str, list[_Option]] = {}
+    options: dict[str, dict[str, _Option]] = {}
     sensitivities: dict[str, dict[str, float]] = {}
     shared = _shared_tensors(model)
     for index, scheme in enumerate(schemes):
@@ -211,16 +240,39 @@ def _measure(
         sums = _own_errors(model, inputs, twins)
         for name, (module, twin) in twins.items():
             error = sums[name]
+            own = (tensor for tensor in _tensors(module) if id(tensor) not in shared)
+            weights = sum(tensor.numel() for tensor in _tensors(module))
+            choices = options.setdefault(name, {FLOAT: _Option(FLOAT, sum(map(_bytes, own)), weights * 256, 0.0)})
             noise = error.noise / error.signal if error.signal else 0.0
-            if name not in options:
-                own = (tensor for tensor in _tensors(module) if id(tensor) not in shared)
-                options[name] = [_Option(FLOAT, sum(map(_bytes, own)), 0.0)]
-            options[name].append(_Option(scheme, sum(map(_bytes, _tensors(twin))), noise))
+            choices[scheme] = _Option(scheme, sum(map(_bytes, _tensors(twin))), weights * _bits(scheme), noise)
             sensitivities.setdefault(name, {})[scheme] = error.sqnr
         report((index + 1) / len(schemes))
     if not options:
         raise ValueError(f"search: no module of {type(model).__name__} can be quantised to {', '.join(schemes)}")
-    return names, {name: _useful(choices) for name, choices in options.items()}, sensitivities
+    groups: dict[str, list[str]] = {}
+    for name in options:
+        groups.setdefault(together(name), []).append(name)
+    joined = {group: _add(options[name] for name in members) for group, members in groups.items()}
+    names_of = {group: [name for member in members for name in names[member]] for group, members in groups.items()}
+    return names_of, joined, sensitivities
+
+
+def _add(members: Iterable[Mapping[str, _Option]]) -> list[_Option]:
+    """The options that all modules of a group have: their bytes and their noise add up."""
+    modules = list(members)
+    common = [scheme for scheme in modules[0] if all(scheme in choices for choices in modules)]
+    options = []
+    for scheme in common:
+        parts = [choices[scheme] for choices in modules]
+        size, work = sum(map(_size, parts)), sum(map(_work, parts))
+        options.append(_Option(scheme, size, work, sum(part.noise for part in parts)))
+    return options
+
+
+def _bits(scheme: str) -> int:
+    """The bits of weights times those of activations; those of floats for a name that does not tell."""
+    match = re.search(r"W(\d+)A(\d+)", scheme.upper())
+    return 256 if match is None else int(match[1]) * int(match[2])
 
 
 def _shared_tensors(model: nn.Module) -> set[int]:
@@ -232,10 +284,10 @@ def _shared_tensors(model: nn.Module) -> set[int]:
     return {tensor for tensor, count in owners.items() if count > 1}
 
 
-def _useful(choices: Sequence[_Option]) -> list[_Option]:
-    """Options from the smallest on; larger ones only if they have less noise."""
+def _useful(choices: Sequence[_Option], cost: _Cost) -> list[_Option]:
+    """Options from the cheapest on; dearer ones only if they have less noise."""
     useful: list[_Option] = []
-    for option in sorted(choices, key=lambda option: (option.size, option.noise)):
+    for option in sorted(choices, key=lambda option: (cost(option), option.noise)):
         if not useful or option.noise < useful[-1].noise:
             useful.append(option)
     return useful

@@ -90,9 +90,30 @@ def test_a_tied_embedding_stays() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(64, 64), nn.Linear(64, 64), nn.Linear(64, 64, bias=False)).half().npu().eval()
     model[2].weight = model[0].weight
-    result = search(model, [torch.arange(8).view(1, 8).npu()], Budget(sqnr=20))
+    result = search(model, [torch.arange(8).view(1, 8).npu()], Budget(size=1.0))
     assert result.size == size_of(apply(model, result.recipe))
     assert "2" not in result.recipe.schemes, "it would need the embedding and its own integers"
+
+
+def test_what_engines_join_gets_one_scheme(case) -> None:
+    torch.manual_seed(0)
+    attention = nn.ModuleDict({name: nn.Linear(128, 128) for name in ("q_proj", "k_proj", "v_proj")})
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.self_attn = attention
+
+        def forward(self, x):
+            return sum(linear(x) for linear in self.self_attn.values())
+
+    model = Attention().half().npu().eval()
+    with torch.no_grad():
+        model.self_attn["k_proj"].weight[:, 0] *= 60
+    schemes = search(model, case[1], Budget(sqnr=25)).recipe.schemes
+    assert len(set(schemes.values())) <= 1
+    apart = search(model, case[1], Budget(sqnr=25), together=str).recipe.schemes
+    assert len(set(apart.values())) > 1
 
 
 def test_the_recipe_is_saved_and_read(case, tmp_path) -> None:
