@@ -37,6 +37,7 @@ _ALTERNATIVES = {
 # The states of TorchAir's search for a GE operator named like a custom operator.
 _REGISTERED, _NOT_SEARCHED = "SUCCESS", "None"
 _OF_TORCH = ("aten", "prims")
+_INTEGER_PRODUCT = "out_dtype"
 # Results that the node of an operator does not compute. Gradients need them.
 WITHOUT_NODES = {
     aten._linalg_det.default: (1, 2),
@@ -85,6 +86,11 @@ def name_others(converter: ModuleType) -> None:
 
 
 def _refusal_message(name: str) -> str:
+    if name == _INTEGER_PRODUCT:
+        return (
+            f"{name}, an integer product such as torchao's, is not lowered: GRAPH_QUANT_FUSE=on lowers linears that "
+            "torchao quantised to npu operators, and so does graph_quant.nn.convert_torchao_(model)"
+        )
     if name.partition(".")[0] not in _OF_TORCH:
         return refuse_size_function(_FUNCTION.sub(r"\1", name))
     return f"{name} is not lowered: {_ALTERNATIVES.get(name.split('.')[1], _ADVICE)}"

@@ -108,7 +108,7 @@ def _private_apis(breaks: str, *paths: str | tuple[str, ...]) -> list[PrivateApi
 
 
 # Packages without which the others work.
-_OPTIONAL = ("triton",)
+_OPTIONAL = ("triton", "torchao")
 _DISPATCH = "torch._C."
 _FAKE = "torch._subclasses.fake_tensor."
 _GRAPH = "torchair.ge._ge_graph."
@@ -222,6 +222,14 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "a refused call in a compiled function does not raise Refusal",
         "torch._dynamo.exc.TorchRuntimeError",
         "torch._dynamo.exc.BackendCompilerFailed",
+    ),
+    *_private_apis(
+        "linears that torchao quantised are not lowered to npu operators",
+        "torchao.quantization.quantize_.workflows.int8.int8_tensor.Int8Tensor",
+        "torchao.quantization.quantize_.workflows.intx.intx_unpacked_to_int8_tensor.IntxUnpackedToInt8Tensor",
+        "torchao.utils.TorchAOBaseTensor _ATEN_OP_TABLE",
+        "torchao.utils.TorchAOBaseTensor _TORCH_FN_TABLE",
+        "torch._subclasses.functional_tensor.FunctionalTensor",
     ),
     *_private_apis(
         "a terminal does not show the progress of compilations",

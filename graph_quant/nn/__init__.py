@@ -46,6 +46,7 @@ from graph_quant.nn.quantize import Replaced, quantize_
 from graph_quant.nn.recipes import W4A4, W4A8, W4A16, W8A16, DynamicW8A8, Recipe, StaticW8A8
 from graph_quant.nn.search import Budget, SearchResult, search
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
+from graph_quant.nn.torchao import convert_torchao_
 from graph_quant.nn.w4a4 import W4A4Linear
 from graph_quant.nn.w4a8 import W4A8Linear
 from graph_quant.nn.weight_only import W4A16Linear, W8A16Linear
@@ -81,6 +82,7 @@ __all__ = [
     "W8A16Experts",
     "W8A16Linear",
     "compare",
+    "convert_torchao_",
     "load_quantised",
     "merge_linears_",
     "observe",

@@ -23,6 +23,10 @@ failed_actions = _actions.failed
 _ENVIRONMENT_CHECKS = ("torch_npu._init.registry.registry_manager", "torch_npu.utils.npu_intercept")
 _MESSAGES = "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv"
 
+_TORCHAO = tuple(f"torchao.quantization.quantize_.workflows.{name}" for name in (
+    "int8.int8_tensor", "intx.intx_unpacked_to_int8_tensor",
+))  # fmt: skip
+
 
 def activate() -> None:
     """Register the actions for the import of torch_npu and TorchAir; run those of loaded modules at once."""
@@ -41,6 +45,8 @@ def activate() -> None:
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     _actions.after("torch._dynamo.exc", _raise_refusals)
     _actions.after("torch._dynamo.callback", _report_progress)
+    for module in _TORCHAO:
+        _actions.after(module, partial(_lower_torchao, module))
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
     _actions.after("torch._dynamo.variables.optimizer", _patch_optimizers)
@@ -287,6 +293,12 @@ def _report_progress() -> None:
 
     callbacks = sys.modules["torch._dynamo.callback"]
     compile_progress.report(callbacks.on_compile_start, callbacks.on_compile_end)
+
+
+def _lower_torchao(module: str) -> None:
+    from .torchao_linears import patch
+
+    patch(sys.modules[module])
 
 
 def _load_torchair_first() -> None:
