@@ -289,7 +289,7 @@ def test_random_numbers_are_not_compared() -> None:
     assert set(by_node.values()) == {Status.EQUAL}
     assert report.outputs[0].status is Status.RANDOM
     assert [output.status for output in report.graphs[0].outputs] == [Status.EQUAL], "with the graph's own numbers"
-    assert report.verdict().endswith("; 2 could not be compared")
+    assert report.verdict().endswith("; 1 result and 1 output could not be compared")
 
 
 def test_an_operator_that_the_reference_lacks() -> None:
@@ -489,3 +489,26 @@ def test_where_nothing_could_be_compared_nothing_is_called_equal() -> None:
     report = verify(torch.rand_like, torch.ones(64).npu())
     assert not report.compared
     assert report.verdict().startswith("nothing could be compared: ")
+
+
+def test_the_verdict_counts_what_was_compared() -> None:
+    def sample(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.relu(x) + torch.rand_like(x), x * 2
+
+    report = verify(sample, torch.ones(4, 8).npu())
+    random = sum(node.status is Status.RANDOM for node in report.nodes)
+    assert report.verdict() == (
+        f"equal: {len(report.nodes) - random} results in 1 graph on the host NPU, bit for bit; "
+        f"{random} result and 1 output could not be compared"
+    )
+    assert random == 1
+    assert report.to_html().count("<circle") == 2 * len(report.nodes)
+
+
+def test_a_page_without_errors_shows_magnitudes() -> None:
+    report = verify(lambda x: (x * 8, x / 16), torch.ones(4, 8).npu())
+    assert [node.difference.magnitude for node in report.nodes] == [8.0, 0.0625]
+    page = report.to_html()
+    assert "Largest value along the graph; every result has equal bits" in page
+    assert page.count("<circle") == 2
+    assert "equal bits; values up to 8" in page

@@ -25,6 +25,7 @@ class Deviation:
     """The deviation of a graph's result from its reference. ``mismatch`` names a wrong dtype or shape.
 
     ``max_error`` is infinite where one value is NaN and the other is not, ``sqnr`` (in dB) where there is no error.
+    ``magnitude`` is the largest absolute value of equal results that is finite.
     """
 
     equal: bool
@@ -35,6 +36,7 @@ class Deviation:
     sqnr: float = math.inf
     mismatch: str = ""
     first: FirstDifference | None = None
+    magnitude: float = 0.0
 
 
 def compare(reference: Tensor, graph: Tensor) -> Deviation:
@@ -50,7 +52,7 @@ def compare(reference: Tensor, graph: Tensor) -> Deviation:
     else:
         same = _same_bits(reference, graph)
     if not mismatch and bool(same.all()):
-        return Deviation(True, reference.numel())
+        return Deviation(True, reference.numel(), magnitude=_magnitude(reference))
     return _measure(reference, graph, same, mismatch)
 
 
@@ -76,6 +78,11 @@ def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> D
     index = tuple(int(part) for part in torch.unravel_index(torch.tensor(position), reference.shape))
     first = FirstDifference(index, _item(reference, position), _item(graph, position))
     return Deviation(False, total, differing, largest, float(error.mean()), _decibel(signal, noise), mismatch, first)
+
+
+def _magnitude(values: Tensor) -> float:
+    magnitudes = _values(values).abs().nan_to_num(nan=0.0, posinf=0.0)
+    return float(magnitudes.max()) if magnitudes.numel() else 0.0
 
 
 def _decibel(signal: float, noise: float) -> float:

@@ -35,6 +35,22 @@ def errors_along(nodes: Sequence[NodeReport]) -> Markup:
     return _along(nodes, [height(value) for value in values], [*ticks, (height(0), "equal")], "largest error")
 
 
+def magnitudes_along(nodes: Sequence[NodeReport]) -> Markup:
+    """The largest absolute value of each result in graph order, on a logarithmic scale; for graphs without an error."""
+    values = [node.difference.magnitude for node in nodes]
+    decades = [math.log10(value) for value in values if value > 0]
+    low = math.floor(min(decades, default=-1))
+    high = max(math.ceil(max(decades, default=0)), low + 1)
+
+    def height(value: float) -> float:
+        part = max(0.0, (math.log10(value) - low) / (high - low)) if value > 0 else 0.0
+        return _HEIGHT - _BOTTOM - part * (_HEIGHT - _BOTTOM - _TOP)
+
+    step = max(1, (high - low) // 5 + ((high - low) % 5 > 0))
+    ticks = [(height(10.0**power), f"1e{power}") for power in range(low, high + 1, step)]
+    return _along(nodes, [height(value) for value in values], ticks, "largest value")
+
+
 def sqnr_along(nodes: Sequence[NodeReport]) -> Markup:
     """The SQNR of each result in the order of the graph; equal results lie on the top line."""
     values = [math.inf if node.status in (Status.RANDOM, Status.UNKNOWN) else node.difference.sqnr for node in nodes]
@@ -85,7 +101,7 @@ def _measured(node: NodeReport) -> str:
         return node.note or node.status.value
     difference = node.difference
     if difference.equal:
-        return "equal bits"
+        return f"equal bits; values up to {words.number(difference.magnitude)}"
     return f"{words.wrong(difference)}; {words.measures(difference)}"
 
 

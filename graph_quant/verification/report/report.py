@@ -273,7 +273,9 @@ class Report:
 
     def _describe_outcome(self) -> str:
         nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
-        where = f"{words.count(nodes, 'result')} in {self.extent()} on {self.device}"
+        random = sum(node.status in (Status.RANDOM, Status.UNKNOWN) for node in self.nodes)
+        # Results that could not be compared are counted apart, unless there are no others.
+        where = f"{words.count(nodes - random or nodes, 'result')} in {self.extent()} on {self.device}"
         outputs = [*self.outputs, *(output for graph in self.graphs for output in graph.outputs)]
         if wrong:
             return f"different: {wrong} of {where}"
@@ -285,9 +287,12 @@ class Report:
             return f"different: {', '.join(names)}{rest}"
         if not self.compared:
             return f"nothing could be compared: {where}"
-        compared = [*(node.status for node in self.nodes), *(output.status for output in outputs)]
-        close = compared.count(Status.CLOSE)
-        unclear = compared.count(Status.RANDOM) + compared.count(Status.UNKNOWN)
+        statuses = [output.status for output in outputs]
+        close = [*(node.status for node in self.nodes), *statuses].count(Status.CLOSE)
+        random_outputs = statuses.count(Status.RANDOM) + statuses.count(Status.UNKNOWN)
+        unclear = " and ".join(
+            words.count(count, name) for count, name in ((random, "result"), (random_outputs, "output")) if count
+        )
         beyond = f" and the outputs of {words.count(self.calls_beyond, 'more call')}" if self.calls_beyond else ""
         text = f"equal: {where}{beyond}" + (f", {close} within the thresholds" if close else ", bit for bit")
         text += f"; {unclear} could not be compared" if unclear else ""
