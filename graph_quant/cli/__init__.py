@@ -93,11 +93,16 @@ def _split_unknown(own: list[str], unknown: list[str], options: argparse.Namespa
 
     An option before the script, or one that is spelt like the command's own, is an error.
     """
-    left = list(unknown)
-    kept = [argument for argument in own if not (left and argument == left[0] and left.pop(0))]
+    index = own.index(options.script) + 1
+    kept, left = own[:index], list(unknown)
+    for argument in own[index:]:
+        if left and argument == left[0]:
+            left.pop(0)
+        else:
+            kept.append(argument)
     for argument in unknown:
         suggestion = _suggest_option(argument, options) if argument.startswith("-") else ""
-        if suggestion or own.index(argument) < own.index(options.script):
+        if suggestion or left:
             raise UsageError(
                 f"{own[0]} has no option {argument}{suggestion}; put arguments of the script after --: "
                 f"graph-quant {own[0]} {options.script} -- {shlex.join(unknown)}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from . import script_options
-from .console import spinner, write_output
+from .console import spinner
 from .errors import UsageError
+from .rank_reports import write_file
 
 _EPILOG = """\
 Only config.json, the description of the quantisation and the headers of the safetensors files are read. The calls that
@@ -65,5 +66,5 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     print("\n".join(report.lines()))
     if options.json:
-        write_output(report.to_json(), options.json)
+        write_file(options.json, report.to_json())
     return 0 if report.ok else 1

@@ -36,6 +36,13 @@ def test_options_of_the_same_name_go_to_the_script_after_the_separator(monkeypat
     assert taken[0].own == ["verify", "a.py", "--all"]
 
 
+def test_a_value_of_an_option_may_be_an_argument_of_the_script_too(monkeypatch) -> None:
+    taken: list[SimpleNamespace] = []
+    monkeypatch.setattr(verify, "run", lambda options: taken.append(options) or 0)
+    assert main(["verify", "--model", "small", "a.py", "small"]) == 0
+    assert (taken[0].own, taken[0].arguments) == (["verify", "--model", "small", "a.py"], ["small"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "passed"),
     [

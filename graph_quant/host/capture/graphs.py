@@ -117,11 +117,12 @@ def _patch_capture_end(end: Any) -> Any:
 
 def _patch_replay(replay: Any) -> Any:
     def patched(self: Any) -> None:
+        from . import tape
+
+        tape.take_refusal()  # of a replay that was begun otherwise
         try:
             replay(self)
         except RuntimeError as error:
-            from . import tape
-
             refused = tape.take_refusal()
             if refused is None:
                 raise
