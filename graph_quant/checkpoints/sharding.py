@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..nn.joined import JOINED, joined_name
+from ..joined_linears import JOINED, joined_name
 from .layers import QuantisedLayer
 
 COLUMN, ROW, WHOLE = "column", "row", "whole"

@@ -273,10 +273,12 @@ class _Losses:
         tokens = _tokens(sample, results[0])
         if tokens is None or tokens.size(1) < 2:
             return
-        targets = tokens[:, 1:].reshape(-1).cpu().long()
+        mask = sample.get("attention_mask") if isinstance(sample, Mapping) else None
+        kept = (torch.ones_like(tokens) if mask is None else mask)[:, 1:].reshape(-1).cpu() != 0
+        targets = tokens[:, 1:].reshape(-1).cpu().long()[kept]
         self._count += targets.numel()
         for index, logits in enumerate(results):
-            rows = logits[:, :-1].float().cpu().reshape(targets.numel(), -1)
+            rows = logits[:, :-1].float().cpu().reshape(kept.numel(), -1)[kept]
             self._sums[index] += nn.functional.cross_entropy(rows, targets, reduction="sum").item()
 
     @property

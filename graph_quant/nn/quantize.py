@@ -110,6 +110,10 @@ def choose_modules(
     for name, module in model.named_modules(remove_duplicate=False):
         if recipe.applies(module):
             names.setdefault(module, []).append(name)
+    if isinstance(recipe, Mixed):
+        known = {name for all_names in names.values() for name in all_names}
+        if missing := [name for name in recipe.schemes if name not in known]:
+            raise ValueError(f"quantize_: {type(model).__name__} has no module {missing[0]}, which the recipe names")
     chosen, left, inside = [], {}, set[nn.Module]()
     for module, all_names in names.items():
         # The linears of a list of experts are replaced one by one, unless the list is replaced as a whole.

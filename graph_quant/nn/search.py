@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from graph_quant.joined_linears import joined_name
 from graph_quant.nn.accuracy import ErrorSums, call_model, first_tensor
-from graph_quant.nn.joined import joined_name
 from graph_quant.nn.mixed import Mixed
 from graph_quant.nn.names import find_recipe
 from graph_quant.nn.observe import Observations

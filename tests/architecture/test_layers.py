@@ -23,7 +23,7 @@ LAYERS = [
     {"fusions", "host", "converters", "nn", "passes"},
     {"meta"},
     {"reference"},
-    {"quant_params", "int4", "formats", "mistakes", "narrow_floats"},
+    {"quant_params", "int4", "formats", "mistakes", "narrow_floats", "joined_linears"},
     {"destination"},
     {"ge", "pages"},
     {"generate_index"},

@@ -90,7 +90,7 @@ def test_a_tied_embedding_stays() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(64, 64), nn.Linear(64, 64), nn.Linear(64, 64, bias=False)).half().npu().eval()
     model[2].weight = model[0].weight
-    result = search(model, [torch.arange(8).view(1, 8).npu()], Budget(size=1.0))
+    result = search(model, [torch.arange(8).view(1, 8).npu()], Budget(size=0.9))
     assert result.size == size_of(apply(model, result.recipe))
     assert "2" not in result.recipe.schemes, "it would need the embedding and its own integers"
 
@@ -130,6 +130,8 @@ def test_the_recipe_is_saved_and_read(case, tmp_path) -> None:
     path.write_text(json.dumps({"schemes": {}}))
     with pytest.raises(ValueError, match="it is no recipe of graph_quant"):
         Mixed.read(path)
+    with pytest.raises(ValueError, match=r"Sequential has no module 3\.up, which the recipe names"):
+        apply(model, Mixed({"0.up": "W8A8", "3.up": "W8A8"}))
     with pytest.raises(ValueError, match="the scheme of up must be one of"):
         Mixed({"up": "W3A3"})
 
@@ -162,3 +164,19 @@ def test_perplexity_of_tokens() -> None:
     assert result.perplexity[0] == pytest.approx(expected.item())
     assert f"perplexity {result.perplexity[0]:.5g} and " in list(result.lines())[-1]
     assert json.loads(result.to_json())["perplexity"] == list(result.perplexity)
+
+
+def test_perplexity_leaves_padding_out() -> None:
+    class Padded(nn.Sequential):
+        def forward(self, input_ids, attention_mask):  # noqa: ARG002
+            return super().forward(input_ids)
+
+    torch.manual_seed(0)
+    model = Padded(nn.Embedding(64, 64), nn.Linear(64, 64)).half().npu().eval()
+    tokens = torch.randint(0, 64, (1, 9)).npu()
+    mask = torch.ones_like(tokens)
+    mask[:, 6:] = 0
+    quantised = apply(model, "W8A8")
+    padded = compare(model, quantised, [{"input_ids": tokens, "attention_mask": mask}]).perplexity
+    short = compare(model, quantised, [{"input_ids": tokens[:, :6], "attention_mask": mask[:, :6]}]).perplexity
+    assert padded == pytest.approx(short)
