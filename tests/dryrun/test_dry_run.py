@@ -226,7 +226,7 @@ def test_json_and_usage_errors(tmp_path: Path, capsys) -> None:
     assert capsys.readouterr().err.count("\n") == 1
     assert main(["plan", str(script), "--model", "decoder"]) == 2
     assert "it defines no `decoder`" in capsys.readouterr().err
-    assert main(["plan", str(script), "--nosuch"]) == 2
+    assert main(["plan", "--nosuch", str(script)]) == 2
     assert "plan has no option --nosuch" in capsys.readouterr().err
     script.write_text("import torch\nmodel = torch.nn.ReLU()\ninputs = torch.ones(2).npu()\n")
     assert main(["plan", str(script), "--json"]) == 0
