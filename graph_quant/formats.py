@@ -6,6 +6,7 @@ have no format, and neither have traced ones: GE converts formats inside a graph
 
 from __future__ import annotations
 
+import functools
 from enum import Enum
 
 import torch
@@ -33,9 +34,14 @@ def storage_format(tensor: torch.Tensor) -> Format | None:
     """Return the storage format of a tensor; ``None`` for a traced one and for one of the CPU, which have none."""
     if isinstance(tensor, FakeTensor) or tensor.device.type != "npu":
         return kept_format(tensor)
+    return _format_of(torch.ops.npu.get_npu_format.default._op(tensor))
+
+
+@functools.cache
+def _format_of(number: int) -> Format:
     import torch_npu
 
-    name = torch_npu.get_npu_format(tensor).name
+    name = torch_npu.Format(number).name
     if name == "FRACTAL_NZ":
         return NZ
     return ND if name in _ROW_MAJOR else Format.OTHER
@@ -52,6 +58,6 @@ def kept_format(alias: torch.Tensor) -> Format | None:
     return kept
 
 
-def keep_format(alias: torch.Tensor, tensor: torch.Tensor) -> None:
+def keep_format(alias: torch.Tensor, stored: Format | None) -> None:
     """Let the CPU or meta alias of an npu tensor report the format of that tensor."""
-    setattr(alias, _ATTRIBUTE, storage_format(tensor))
+    setattr(alias, _ATTRIBUTE, stored)

@@ -124,7 +124,7 @@ class Operator:
         """The namespace, as ``npu`` in ``torch.ops.npu``."""
         return self.name.partition("::")[0]
 
-    @property
+    @functools.cached_property
     def title(self) -> str:
         """The name without namespace and overload."""
         return title(self.name)

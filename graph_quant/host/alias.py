@@ -53,8 +53,11 @@ def as_cpu(tensor: Tensor) -> Tensor:
 Form = tuple[torch.Size, tuple[int, ...], torch.dtype]
 
 
-def kept_alias(tensor: Tensor, form: Form | None = None) -> Tensor:
-    """Return `as_cpu` of a tensor, cached: for callers that leave its shape and flags alone."""
+def kept_alias(tensor: Tensor, form: tuple[Any, ...] | None = None) -> Tensor:
+    """Return `as_cpu` of a tensor, cached: for callers that leave its shape and flags alone.
+
+    The form of the tensor may be passed, followed by what a caller sets on aliases of its own.
+    """
     if form is None:
         form = (tensor.size(), tensor.stride(), tensor.dtype)
     storage = tensor.untyped_storage()
@@ -66,7 +69,7 @@ def kept_alias(tensor: Tensor, form: Form | None = None) -> Tensor:
     return _keep(tensor, form)
 
 
-def _keep(tensor: Tensor, form: Form) -> Tensor:
+def _keep(tensor: Tensor, form: tuple[Any, ...]) -> Tensor:
     # Empty tensors share one address but are different tensors; zero tensors have no storage.
     if not tensor.numel() or tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor() or tensor.is_meta:
         return as_cpu(tensor)
@@ -111,7 +114,7 @@ def to_npu(tensor: Tensor) -> Tensor:
     size, stride = tensor.size(), tensor.stride()
     if tensor.is_contiguous() or tensor.numel() == 0 or is_non_overlapping_and_dense(tensor):
         moved = torch.empty_strided(size, stride, dtype=tensor.dtype, device=NPU)
-        as_cpu(moved).copy_(tensor)
+        kept_alias(moved).copy_(tensor)
         return moved
     # Gaps and overlaps (expanded results, for one) are kept by moving the memory behind the tensor.
     return to_npu(tensor.as_strided((extent(tensor),), (1,))).as_strided(size, stride, 0)

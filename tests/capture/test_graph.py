@@ -228,3 +228,28 @@ def test_graph_is_written_as_a_trace(tmp_path) -> None:
     assert tasks[1]["args"]["Outputs"][0]["Address"] == result.data_ptr()
     if importlib.util.find_spec("torch_npu.npu._npugraph_utils"):  # it aligns the tasks of streams
         assert (tmp_path / "tape.aligned.json").exists()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(7, 33), (33,)])
+@pytest.mark.parametrize("scalars", [{}, {"alpha": 2.5}, {"beta": 0.3}, {"beta": 0.3, "alpha": 2.5}, {"beta": 0}])
+def test_all_forms_of_addmm_round_alike(dtype: torch.dtype, shape: tuple[int, ...], scalars: dict[str, float]) -> None:
+    """Eagerly and captured, functional, in place and with ``out``: the product is rounded before the sum."""
+    torch.manual_seed(0)
+    x, x1, x2 = (torch.randn(sizes).to(dtype).npu() for sizes in (shape, (7, 300), (300, 33)))
+    written, accumulated = torch.empty(7, 33, dtype=dtype, device="npu"), x.expand(7, 33).clone()
+
+    def products() -> list[torch.Tensor]:
+        functional = torch.addmm(x, x1, x2, **scalars)
+        torch.addmm(x, x1, x2, **scalars, out=written)
+        return [functional, written.clone(), accumulated.clone().addmm_(x1, x2, **scalars)]
+
+    eager = products()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        captured = products()
+    graph.replay()
+    assert all(map(torch.equal, captured, eager))
+    assert torch.equal(eager[0], eager[1])
+    if dtype is torch.float32:  # a bias row of half precision is added before rounding
+        assert torch.equal(eager[0], eager[2])

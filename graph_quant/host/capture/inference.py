@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ...formats import keep_format
+from ...formats import keep_format, storage_format
 from ..alias import NPU, check_index, extent
 from ..device import mixed_devices_error
 from .fake_cpu import NAMES as STATISTICS
@@ -78,7 +78,7 @@ class MetaCall:
             meta = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=_META)
             meta = meta.conj() if value.is_conj() else meta
             meta = torch._neg_view(meta) if value.is_neg() else meta
-            keep_format(meta, value)
+            keep_format(meta, storage_format(value))
             self._metas[id(value)] = meta
             self._pairs.append((value, meta))
         return meta

@@ -20,6 +20,8 @@ from .kernels import Kernel
 
 def _mm(x1: Tensor, x2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Multiply CPU matrices, or batches of them."""
+    if x1.dtype == x2.dtype and x1.dtype not in HALF_DTYPES:
+        return torch.mm(x1, x2, out=out) if x1.dim() == 2 else torch.bmm(x1, x2, out=out)
     if not half_products.can_multiply(x1, x2):
         return _into(half_products.multiply(x1, x2, dtype=x1.dtype), out)
     out = x1.new_empty((*x1.shape[:-1], x2.size(-1))) if out is None else out
@@ -68,8 +70,10 @@ def find_product(name: str, args: Sequence[Any]) -> Kernel | None:
         return None
     x1, x2 = args[-2:]
     mixed = name == _MIXED_DTYPES and x1.dtype != x2.dtype and {x1.dtype, x2.dtype} <= _FLOATS
-    is_half = x1.dtype == x2.dtype and x1.dtype in HALF_DTYPES
-    is_native = is_half and not half_products.STRIDES_AFFECT_BITS
+    if x1.dtype == x2.dtype and x1.dtype not in HALF_DTYPES:
+        # The CPU's addmm accumulates onto the added tensor; integers are exact.
+        return compute if name == "aten::addmm" and (x1.is_floating_point() or x1.is_complex()) else None
+    is_native = x1.dtype == x2.dtype and not half_products.STRIDES_AFFECT_BITS
     return compute if mixed or is_native or half_products.is_large_half_product(x1, x2) else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
-from graph_quant.formats import keep_format
+from graph_quant.formats import keep_format, storage_format
 from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
 from graph_quant.host.device.gradients import cast_gradient, raise_in_backward
@@ -79,9 +79,11 @@ def kernel_for(name: str) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         assert record is not None
         values = record.bind(args, kwargs)
-        record.one_device(values)
         originals: dict[int, Tensor] = {}
-        results = results_of(record, [_to_cpu(value, originals) for value in values])
+        cpu_values = [_to_cpu(value, originals) for value in values]
+        if len({tensor.device for tensor in originals.values()}) > 1:
+            record.one_device(values)
+        results = results_of(record, cpu_values)
         returned = [_to_npu(result, originals) for result in results]
         return formats.keep_blocks(record.title, values[0], record.as_returned(returned))
 
@@ -98,14 +100,19 @@ def _to_npu(result: Any, originals: dict[int, Tensor]) -> Any:
 
 def _to_cpu(value: Any, originals: dict[int, Tensor]) -> Any:
     """Return the CPU alias of ``value``; ``originals`` maps aliases to their npu tensors."""
-    if isinstance(value, (list, tuple)):
-        return [_to_cpu(item, originals) for item in value]
-    if not isinstance(value, Tensor):
-        return value
-    if value.is_cpu:
-        cpu = value
-    else:
-        cpu = alias.as_cpu(value)
-        keep_format(cpu, value)
-    originals[id(cpu)] = value
+    if isinstance(value, Tensor):
+        cpu = value if value.is_cpu else _alias_of(value)
+        if originals.get(id(cpu), value) is not value:  # two arguments with the same memory are returned as themselves
+            cpu = alias.as_cpu(value)
+            keep_format(cpu, storage_format(value))
+        originals[id(cpu)] = value
+        return cpu
+    return [_to_cpu(item, originals) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _alias_of(value: Tensor) -> Tensor:
+    """Return the cached CPU alias of an npu tensor in its format."""
+    stored = storage_format(value)
+    cpu = alias.kept_alias(value, (value.size(), value.stride(), value.dtype, stored))
+    keep_format(cpu, stored)
     return cpu
