@@ -26,6 +26,7 @@ VARIABLE = "GRAPH_QUANT_FUSE"
 # In the order in which they are applied: a later one reads the results of an earlier one. Each is a module.
 NAMES = (
     "rms_norm",
+    "gemma_rms_norm",
     "add_rms_norm",
     "common_dynamic_quant",
     "merged_products",
@@ -36,6 +37,7 @@ NAMES = (
     "attention_layout",
     "pointwise_rows",
     "swiglu",
+    "geglu",
     "dequant_swiglu_quant",
     "moe_gating_top_k",
 )

@@ -1,11 +1,12 @@
 """npu_fusion_attention reads query, key and value as the linears give them, and keys and values before repeat_kv.
 
 transformers transposes all three to BNSD, repeats the heads of keys and values, and transposes the result back. The
-operator takes BSH and shares heads itself. Rotary embeddings between a transpose and the operator move along.
+operator takes BSH and shares heads itself. Norms and rotary embeddings between a transpose and the operator move along.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _KEEP_PROB = 9  # the position of the argument
 _ROTARY = torch.ops.npu.npu_rotary_mul.default
+_NORMS = (torch.ops.npu.npu_rms_norm.default, torch.ops.npu.npu_gemma_rms_norm.default)
 _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 _COPIES = (aten.clone.default, aten.contiguous.default)
 
@@ -80,19 +82,31 @@ def before_repeat(tensor: Node) -> Node:
 
 
 def before_transpose(tensor: Node) -> Node | None:
-    """The BSND tensor whose transpose ``tensor`` is, or the rotary embedding of one."""
+    """The BSND tensor whose transpose ``tensor`` is, or the norm or rotary embedding of one."""
     if tensor.target is aten.transpose.int and sorted(dim % 4 for dim in tensor.args[1:]) == [1, 2]:  # type: ignore[operator]
         return tensor.args[0]  # type: ignore[return-value]
     if tensor.target is _ROTARY and len(tensor.args) == 3:
         return before_transpose(tensor.args[0])  # type: ignore[arg-type]
-    return None
+    norm = _norm(tensor)
+    return None if norm is None else before_transpose(norm.args[0])  # type: ignore[arg-type]
+
+
+def _norm(tensor: Node) -> Node | None:
+    """The norm over the channels whose first result ``tensor`` is."""
+    norm: Any = tensor.args[0] if tensor.target is operator.getitem and tensor.args[1] == 0 else None
+    is_of_rows = norm is not None and norm.target in _NORMS and norm.args[1].meta["val"].dim() == 1
+    return norm if is_of_rows else None
 
 
 def as_bsnd(rewriter: Rewriter, tensor: Node) -> Node:
-    source = before_transpose(tensor)
-    assert source is not None
-    if tensor.target is not _ROTARY:
-        return source
+    """The BSND tensor, with the norm and the rotary embedding of ``tensor``."""
+    if tensor.target is aten.transpose.int:
+        return tensor.args[0]  # type: ignore[return-value]
+    norm = _norm(tensor)
+    if norm is not None:
+        source = as_bsnd(rewriter, norm.args[0])  # type: ignore[arg-type]
+        return rewriter.result(rewriter.call(norm.target, source, *norm.args[1:], **norm.kwargs), 0)
+    source = as_bsnd(rewriter, tensor.args[0])  # type: ignore[arg-type]
     tables = [_table(rewriter, table) for table in tensor.args[1:]]  # type: ignore[arg-type]
     return rewriter.call(_ROTARY, source, *tables, **tensor.kwargs)
 

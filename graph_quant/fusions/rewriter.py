@@ -186,6 +186,20 @@ def part_of_last(node: Any) -> Part | None:
     return Part(split.args[0], start, size, 1) if dim % rank == rank - 1 and isinstance(start, int) else None
 
 
+def halves_of_last(gate: Any, up: Any) -> Node:
+    """The tensor whose first half of the last dimension is ``gate`` and whose second half is ``up``."""
+    first, second = part_of_last(gate), part_of_last(up)
+    if first is None or second is None or first.source is not second.source:
+        raise NotFusedError(
+            "gate and up are not the halves of one tensor: graph_quant.nn.merge_linears_ joins the two linears"
+        )
+    source, half = first.source, first.size
+    is_halves = (first, second) == (Part(source, 0, half, 1), Part(source, half, half, 1))
+    if not is_halves or source.meta["val"].size(-1) != 2 * half:
+        raise NotFusedError("gate is not the first half of the tensor, or up not the second one")
+    return source
+
+
 def readers(node: Node) -> list[Node]:
     """The nodes that read ``node``, in no particular order."""
     return list(node.users)
