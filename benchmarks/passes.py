@@ -5,6 +5,8 @@ compile time is CPU time, including compilers that Inductor starts, with an empt
 code are counted, both kernels and operators: it removes redundant constants, shapes and casts itself, but not copies
 that are inputs of operators.
 
+The same step is measured with fusions and without, by the eager engine.
+
     python benchmarks/run.py passes
 """
 
@@ -19,9 +21,9 @@ from typing import Any
 
 import torch
 import torchair
-from graph_quant import passes
+from graph_quant import fusions, passes
 from graph_quant.host.engine import HostGraph, use
-from graph_quant.nn import DynamicW8A8, quantize_
+from graph_quant.nn import DynamicW8A8, merge_linears_, quantize_
 from torch._inductor import config
 from torch._inductor.utils import fresh_cache, run_and_get_code
 from transformers import AutoModelForCausalLM, LlamaConfig, StaticCache
@@ -38,6 +40,7 @@ CONFIG = LlamaConfig(
 )
 CACHE = 1024
 BAR, COMPILE_BAR = 1.3, 1.05
+FUSIONS_BAR, FUSIONS_COMPILE_BAR = 1.0, 1.2
 COMPILATIONS = {"eager": 3, "inductor": 2}
 Step = Callable[[], object]
 # Lines of Inductor's code that run something: kernels of its own, ATen's and other operators.
@@ -72,7 +75,33 @@ def measure(rounds: int = 15, repeat: int = 5) -> dict[str, Any]:
         }
         if engine == "inductor":
             figures[engine] |= {"calls in its code": calls["on"], "without": calls["off"]}
+    figures["fusions"] = _measure_fusions(model, rounds, repeat)
     return figures
+
+
+def _measure_fusions(model: Any, rounds: int, repeat: int) -> dict[str, Any]:
+    """Return how much faster a step is with fusions, the nodes of both graphs, and compile times."""
+    models = {"off": model, "on": copy.deepcopy(model)}
+    merge_linears_(models["on"])
+    steps: dict[str, Step] = {}
+    nodes: dict[str, int] = {}
+    compiling: dict[str, list[float]] = {"on": [], "off": []}
+    for _ in range(COMPILATIONS["eager"]):
+        for chosen, taken in compiling.items():
+            steps[chosen] = _decoding(copy.deepcopy(models[chosen]))
+            with fusions.use(chosen):
+                seconds, nodes[chosen], _ = _compile(steps[chosen], "eager", "on")
+            taken.append(seconds)
+    with use("eager"):
+        times = _alternating(steps, rounds, repeat)
+    return {
+        "without / with": round(times["off"] / times["on"], 2),
+        "bar": FUSIONS_BAR,
+        "nodes": nodes["on"],
+        "nodes without": nodes["off"],
+        "compiling, with / without": round(min(compiling["on"]) / min(compiling["off"]), 2),
+        "its bar": FUSIONS_COMPILE_BAR,
+    }
 
 
 def _decoding(model: Any) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,10 @@ def _graph_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
 def _fusion_lines(report: FusionReport) -> Iterator[str]:
     counts = _format_counts(Counter(finding.fusion for finding in report.fused)) or "none"
     yield f"  fused: {counts}; {report.calls_before} calls became {report.calls_after}"
+    for (before, after), layers in itertools.groupby(report.layers, key=report.layers.__getitem__):
+        names = list(layers)
+        last = f" to {names[-1].rpartition('.')[2]}" if len(names) > 1 else ""
+        yield f"    {names[0]}{last}: {before} calls became {after}"
     yield from _finding_lines("not fused", report.not_fused)
 
 
@@ -156,6 +161,7 @@ def _graph_as_json(graph: DryGraph, chip: str | None) -> dict[str, Any]:
         result[name] = [vars(finding) for finding in getattr(graph, name)]
     if graph.fusions is not None:
         result["fused"] = [vars(finding) for finding in graph.fusions.fused]
+        result["calls_by_layer"] = graph.fusions.layers
         result["not_fused"] = [vars(finding) for finding in graph.fusions.not_fused]
     if graph.dump is not None:
         costs = _costs(graph)

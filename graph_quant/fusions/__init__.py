@@ -7,7 +7,7 @@ backends npu and npugraph_ex alike.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .apply import FusionReport
 
-__all__ = ["NAMES", "OFF", "ON", "VARIABLE", "collect", "current", "fuse", "fuse_current", "use"]
+__all__ = ["NAMES", "OFF", "ON", "VARIABLE", "apply_selected", "collect", "current", "fuse", "fuse_current", "use"]
 
 ON, OFF = "on", "off"
 VARIABLE = "GRAPH_QUANT_FUSE"
@@ -102,10 +102,15 @@ def fuse(gm: GraphModule, fusions: str = ON) -> FusionReport:
         >>> report = graph_quant.fuse(gm)
         >>> print(*report.not_fused, sep="\n")
     """
+    with use(fusions):
+        return apply_selected(gm, current())
+
+
+def apply_selected(gm: GraphModule, names: Sequence[str]) -> FusionReport:
+    """Fuse an ATen graph in place by fusions with these names."""
     from .apply import fuse_graph
 
-    with use(fusions):
-        return fuse_graph(gm, current())
+    return fuse_graph(gm, names)
 
 
 def fuse_current(gm: GraphModule) -> None:
@@ -113,9 +118,7 @@ def fuse_current(gm: GraphModule) -> None:
     names = current()
     if not names:
         return
-    from .apply import fuse_graph
-
-    report = fuse_graph(gm, names)
+    report = apply_selected(gm, names)
     reports = _reports.get()
     if reports is not None:
         reports.append(report)

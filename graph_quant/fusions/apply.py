@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import torch
@@ -19,6 +22,8 @@ from . import NAMES
 from .record import Fusion, NotFusedError
 from .rewriter import SPLITS, UNSAFE_VIEWS, Rewriter
 
+_FILE_AND_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+_LAYER = re.compile(r"[^\d]*\.\d+(?=\.|$)")
 FUSIONS: dict[str, Fusion] = {name: importlib.import_module(f".{name}", __package__).FUSION for name in NAMES}
 
 
@@ -29,7 +34,7 @@ class FusionFinding:
     Attributes:
         fusion: The name of the fusion.
         module: The path of the module that the subgraph belongs to, or "".
-        line: The Python line that its last operator comes from, or "".
+        line: ``file:line`` that its last operator comes from, or "".
         reason: Why it was not fused; "" where it was.
     """
 
@@ -39,7 +44,7 @@ class FusionFinding:
     reason: str = ""
 
     def __str__(self) -> str:
-        where = self.module or self.line or "the graph"
+        where = f"{self.module} ({self.line})" if self.module and self.line else self.module or self.line or "the graph"
         return f"{where}: {self.fusion} not fused: {self.reason}" if self.reason else f"{where}: {self.fusion}"
 
 
@@ -52,12 +57,14 @@ class FusionReport:
         not_fused: The subgraphs that look like a pattern and stay, with the reasons.
         calls_before: The number of calls of operators before.
         calls_after: The number of calls of operators after.
+        layers: The same two numbers for each layer, by its module path.
     """
 
     fused: list[FusionFinding] = field(default_factory=list)
     not_fused: list[FusionFinding] = field(default_factory=list)
     calls_before: int = 0
     calls_after: int = 0
+    layers: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def fuse_graph(gm: GraphModule, names: Sequence[str]) -> FusionReport:
@@ -70,20 +77,23 @@ def fuse_graph(gm: GraphModule, names: Sequence[str]) -> FusionReport:
     Returns:
         What was fused, and what was not and why.
     """
-    report = FusionReport(calls_before=_count_calls(gm.graph))
-    written = _written_memory(gm.graph)
+    report, before = FusionReport(calls_before=_count_calls(gm.graph)), _count_by_layer(gm.graph)
     for name in FUSIONS:
-        target = FUSIONS[name].operator
-        if name in names and (target is None or hasattr(torch.ops.npu, target)):
-            _apply(gm.graph, FUSIONS[name], written, report)
+        if name in names:
+            apply_fusion(gm.graph, FUSIONS[name], report)
     gm.graph.lint()
     gm.recompile()
-    report.calls_after = _count_calls(gm.graph)
+    report.calls_after, after = _count_calls(gm.graph), _count_by_layer(gm.graph)
+    report.layers = {layer: (before[layer], after[layer]) for layer in before}
     return report
 
 
-def _apply(graph: Graph, fusion: Fusion, written: set[Node], report: FusionReport) -> None:
-    patterns, rewriter = _patterns(fusion.name), Rewriter(graph)
+def apply_fusion(graph: Graph, fusion: Fusion, report: FusionReport) -> list[tuple[FusionFinding, str, str]]:
+    """Apply one fusion, and return the names of replaced nodes and of those that replace them."""
+    if fusion.operator is not None and not hasattr(torch.ops.npu, fusion.operator):
+        return []
+    replaced: list[tuple[FusionFinding, str, str]] = []
+    patterns, rewriter, written = _patterns(fusion.name), Rewriter(graph), _written_memory(graph)
     for node in list(graph.nodes):
         if node._erased or not node.users:
             continue
@@ -100,9 +110,12 @@ def _apply(graph: Graph, fusion: Fusion, written: set[Node], report: FusionRepor
             else:
                 if changed:
                     report.fused.append(FusionFinding(fusion.name, module, line))
+                    replaced += [(report.fused[-1], old, new) for old, new in rewriter.replaced]
                     _erase_unread(graph, node)
+            rewriter.replaced.clear()
             break
     graph.eliminate_dead_code()
+    return replaced
 
 
 def _erase_unread(graph: Graph, node: Node) -> None:
@@ -166,6 +179,14 @@ def _count_calls(graph: Graph) -> int:
     return sum(node.op == "call_function" for node in graph.nodes)
 
 
+def _count_by_layer(graph: Graph) -> Counter[str]:
+    """The calls of operators by layer: the module path up to its first number."""
+    paths = (str(module_path(node.meta) or "") for node in graph.nodes if node.op == "call_function")
+    matches = (_LAYER.match(path) for path in paths)
+    return Counter(match.group() for match in matches if match is not None)
+
+
 def _line(node: Node) -> str:
-    lines = [line.strip() for line in (node.stack_trace or "").splitlines() if line.strip().startswith("File ")]
-    return lines[-1] if lines else ""
+    """The innermost Python line of a node, as ``file:line``."""
+    frames = _FILE_AND_LINE.findall(node.stack_trace or "")
+    return f"{PurePath(frames[-1][0]).name}:{frames[-1][1]}" if frames else ""

@@ -33,6 +33,7 @@ class Rewriter:
         self._mode = detect_fake_mode(values)
         self._source: Node | None = None
         self._inserted: list[Node] = []
+        self.replaced: list[tuple[str, str]] = []  # names of replaced nodes, and of those that replace them
 
     @contextmanager
     def before(self, node: Node, source: Node) -> Iterator[None]:
@@ -121,6 +122,7 @@ class Rewriter:
             if before != after:
                 raise NotFusedError(f"the {what} of the result would be {after} instead of {before}")
         old.replace_all_uses_with(new)
+        self.replaced.append((old.name, new.name))
 
     def replace_results(self, old: Node, new: Node) -> None:
         """Let all selections of a result of ``old`` select that of ``new``."""

@@ -159,6 +159,16 @@ class ChangedByPass:
         return f"the compiler's pass {self.name} changes what the graph gives"
 
 
+@dataclass(frozen=True)
+class BrokenFusion:
+    """A fusion whose result differs from that of the operators it replaces by more than its bound."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"fusion {self.name}"
+
+
 @dataclass
 class GraphReport:
     """One call of one graph.
@@ -201,7 +211,8 @@ class Report:
         graphs: One report for each call of a graph whose nodes were compared.
         outputs: The results of calls, and the tensors they wrote to.
         decompositions: Operator calls whose decomposition has other bits.
-        passes: Passes of a compiler that change results.
+        passes: Passes of a compiler that change results, and fusions beyond their bounds.
+        is_fused: Whether fusions were applied to a graph.
         calls_beyond: The number of further calls, of which only outputs were compared; equal ones are not listed.
         calls_unknown: The number of further calls of which nothing was compared: they are random or have no reference.
         stopped: The error that ended the script, if any.
@@ -218,7 +229,8 @@ class Report:
     graphs: list[GraphReport] = field(default_factory=list)
     outputs: list[OutputReport] = field(default_factory=list)
     decompositions: list[Decomposition] = field(default_factory=list)
-    passes: list[ChangedByPass] = field(default_factory=list)
+    passes: list[ChangedByPass | BrokenFusion] = field(default_factory=list)
+    is_fused: bool = False
     calls_beyond: int = 0
     calls_unknown: int = 0
     stopped: Exception | None = None

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from ..report.report import ChangedByPass, Report
 from .eager import Digest, copy_written, digest, preserve_global_state
+from .fused import Fused
 
 _Versions = list[tuple[str, fx.GraphModule]]
 _VERSIONS: ContextVar[_Versions | None] = ContextVar("versions", default=None)
@@ -39,9 +40,10 @@ def watch_passes(package: str, report: Report, calls: int | None) -> Iterator[No
     def compiled(self: Any, gm: fx.GraphModule, example_inputs: Any) -> Any:
         versions: _Versions = []
         before = _VERSIONS.set(versions)
+        fused = Fused(gm)
         try:
-            _add_version("", gm)
-            return _WatchedGraph(compile_graph(self, gm, example_inputs), versions, report, calls)
+            _add_version("", fused.module)
+            return _WatchedGraph(compile_graph(self, gm, example_inputs), fused, versions, report, calls)
         finally:
             _VERSIONS.reset(before)
 
@@ -61,8 +63,9 @@ def _add_version(name: str, module: fx.GraphModule) -> None:
 class _WatchedGraph:
     """A compiled graph. Each call that is verified also runs every version of the graph."""
 
-    def __init__(self, compiled: Any, versions: _Versions, report: Report, calls: int | None) -> None:
+    def __init__(self, compiled: Any, fused: Fused, versions: _Versions, report: Report, calls: int | None) -> None:
         self._compiled = compiled
+        self._fused = fused
         self._versions = versions
         self._report = report
         self._left = calls
@@ -72,6 +75,7 @@ class _WatchedGraph:
         if self._left == self._call:
             return self._compiled(*args, **kwargs)
         self._call += 1
+        self._fused.check(args, self._report)
         changed = self._first_change(args)
         if changed is not None:
             self._report.passes.append(ChangedByPass(changed))

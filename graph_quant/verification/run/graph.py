@@ -13,6 +13,7 @@ from ...passes.hook import get_steps
 from ..compare.operators import is_random, is_uninitialised, writes
 from ..errors import VerificationError
 from ..report.report import ChangedByPass, GraphReport, OutputReport, Report, Status
+from .fused import Fused
 from .intermediates import EngineRun, ExtraOutputs, runs_node_by_node, to_host
 from .lowering import LoweredNodes, get_lowering
 from .nodes import NodeComparison, as_tensor
@@ -26,13 +27,15 @@ class VerifiedGraph:
 
     def __init__(
         self,
-        module: fx.GraphModule,
+        fused: Fused,
         compiled: Any,
         compile_graph: Callable[[fx.GraphModule], Any],
         report: Report,
         calls: int | None,
         progress: Progress,
     ) -> None:
+        module = fused.module
+        self._fused = fused
         self._module = module
         self._compiled = compiled
         self._report = report
@@ -51,6 +54,7 @@ class VerifiedGraph:
         if self._left == self._call:
             return self._compiled(*args) if current_region_call() else self._compare_outputs(*args)
         self._call += 1
+        self._fused.check(args, self._report)
         inputs = [self._keep(argument) for argument in args]
         outputs, observed = self._run(*args)
         name = self._compiled.graph.name

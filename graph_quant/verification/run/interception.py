@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import fx
 
+from ... import fusions
 from ...start.preload import HOST, chosen
 from ..report.report import Report, Thresholds
+from .fused import Fused
 from .fx_passes import watch_passes
 from .graph import VerifiedGraph
 from .lowering import record_lowering
@@ -63,8 +65,13 @@ def capture(
         compiled = generate(self, gm, example_inputs, observer)
         if not isinstance(compiled, graph_type):
             return compiled  # configured to run eagerly
-        compile_again = lambda module: generate(self, module, example_inputs, observer)  # noqa: E731
-        return VerifiedGraph(gm, compiled, compile_again, report, calls, progress)
+        fused = Fused(gm)
+
+        def compile_again(module: fx.GraphModule) -> Any:
+            with fusions.use(fusions.OFF) if fused.is_fused else nullcontext():
+                return generate(self, module, example_inputs, observer)
+
+        return VerifiedGraph(fused, compiled, compile_again, report, calls, progress)
 
     def verify_region(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         return Region(gm, compile_region(gm, *args, **kwargs), report, calls, progress)

@@ -27,10 +27,14 @@ from .progress import Progress
 
 @dataclass
 class RegionCall:
-    """One call of a region: the reports of its graphs, and digests of their results by the node of Dynamo's graph."""
+    """One call of a region: the reports of its graphs, and digests of their results by the node of Dynamo's graph.
+
+    ``fused`` is whether all fusions are within their bounds, None where nothing is fused.
+    """
 
     graphs: list[GraphReport] = field(default_factory=list)
     digests: dict[str, set[Digest]] = field(default_factory=dict)
+    fused: bool | None = None
 
 
 _CURRENT: ContextVar[RegionCall | None] = ContextVar("region_call", default=None)
@@ -71,6 +75,7 @@ class Region:
         self._call = 0
         self._name = ""
         self._is_random = False
+        self._is_within_fusions = False  # fused graphs, whose fusions are within their bounds
         self._has_same_samples: dict[int, bool] = {}  # by output: whether eager and graph had equal random samples
         self._progress = progress
 
@@ -86,7 +91,9 @@ class Region:
         with record_region_call() as region_call:
             results = self._run_compiled(args, expected, failure)
         self._add_graphs(region_call)
-        comparer = OutputComparer(self._report, self._is_random, failure)
+        if region_call.fused is not None:
+            self._is_within_fusions = region_call.fused
+        comparer = OutputComparer(self._report, self._is_random, failure, self._is_within_fusions)
         outputs = self._compare_outputs(comparer, args, inputs, expected, results)
         if compares_nodes:
             self._has_same_samples |= {index: output.status is Status.EQUAL for index, output in enumerate(outputs)}
@@ -150,11 +157,16 @@ class Region:
 
 @dataclass(frozen=True)
 class OutputComparer:
-    """Compares the outputs of one call. ``is_random``: it samples; ``failure``: the error of the eager run, if any."""
+    """Compares the outputs of one call.
+
+    ``is_random``: it samples; ``failure``: the error of the eager run, if any; ``is_within_fusions``: its graphs are
+    fused, and each fusion is within its bound.
+    """
 
     report: Report
     is_random: bool = False
     failure: str = ""
+    is_within_fusions: bool = False
 
     def compare_results(self, title: str, expected: Any, results: Any) -> list[OutputReport]:
         """Compare all tensors, and other values, that the call returned."""
@@ -202,7 +214,10 @@ class OutputComparer:
 
     def status_of(self, difference: Deviation) -> Status:
         """The status of two results that differ."""
-        return Status.CLOSE if self.report.thresholds.accept(difference) else Status.DIFFERS
+        limits = self.report.thresholds
+        has_limits = limits.max_error is not None or limits.min_sqnr is not None
+        is_rounding = self.is_within_fusions and not has_limits and not difference.mismatch
+        return Status.CLOSE if is_rounding or limits.accept(difference) else Status.DIFFERS
 
     def _difference(self, eager: Any, graph: Any) -> tuple[Deviation, bool]:
         """The deviation of two results, which may lack a tensor or differ in device; and whether they hold int4."""
