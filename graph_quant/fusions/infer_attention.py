@@ -24,6 +24,7 @@ _INFER = torch.ops.npu.npu_fused_infer_attention_score.default
 # Arguments that mean the same for both operators, by their names in the one for training.
 _SAME = {"atten_mask": "atten_mask", "scale": "scale", "pre_tockens": "pre_tokens", "next_tockens": "next_tokens",
          "inner_precise": "inner_precise", "sparse_mode": "sparse_mode"}  # fmt: skip
+_PRECISE = (0, 2)  # 2: a row that sees no key is 0
 _WITHOUT_MEANING = ("gen_mask_parallel", "sync", "seed", "offset", "softmax_layout")
 
 
@@ -69,6 +70,8 @@ def _options(root: Node) -> dict[str, Any]:
             continue
         if name not in _SAME:
             raise NotFusedError(f"{name} is not for inference")
+        if name == "inner_precise" and value not in _PRECISE:
+            raise NotFusedError(f"inner_precise {value} means another precision for inference")
         options[_SAME[name]] = value
     return options
 

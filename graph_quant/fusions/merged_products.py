@@ -62,7 +62,7 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
         scale, bias = _whole("scale", parts, merged), _whole("bias", parts, merged)
         columns = rewriter.call(aten.t.default, merged)
         product = rewriter.call(_PRODUCT, leaves["x1"], columns, scale, bias=bias, **options)
-        views = [view for view in (_heads(part.product) for part in parts) if view is not None]
+        views = [view for view in map(_heads, parts) if view is not None]
         leading = _leading_sizes(rewriter, views[0], root) if _are_heads_of_one_size(views, len(parts)) else None
         if leading is None:
             replaced = [part.product for part in parts]
@@ -103,14 +103,15 @@ def _whole(name: str, parts: list[_Part], merged: Node) -> Node | None:
     return whole  # type: ignore[no-any-return]
 
 
-def _heads(product: Node) -> Node | None:
-    """The only reader of a product behind views, where it is a view of four dimensions."""
-    node = product
+def _heads(part: _Part) -> Node | None:
+    """The only reader of a product behind views, where it divides the channels into heads."""
+    node = part.product
     while len(node.users) == 1 and node.meta["val"].dim() < 4:
         (node,) = node.users
         if node.target is not _VIEW:
             return None
-    return node if node.meta["val"].dim() == 4 else None
+    shape = node.meta["val"].shape
+    return node if len(shape) == 4 and statically_known_true(shape[2] * shape[3] == part.end - part.start) else None
 
 
 def _are_heads_of_one_size(views: list[Node], count: int) -> bool:

@@ -121,6 +121,9 @@ class Rewriter:
         ):
             if before != after:
                 raise NotFusedError(f"the {what} of the result would be {after} instead of {before}")
+        sizes = list(zip(old.meta["val"].shape, new.meta["val"].shape, strict=True))
+        if any(isinstance(one, int) and isinstance(other, int) and one != other for one, other in sizes):
+            raise NotFusedError(f"the sizes would be {new.meta['val'].shape} instead of {old.meta['val'].shape}")
         old.replace_all_uses_with(new)
         self.replaced.append((old.name, new.name))
 

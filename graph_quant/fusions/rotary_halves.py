@@ -52,7 +52,7 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
 
 def _repeat(rewriter: Rewriter, table: Node) -> Node:
     """The table for both parts; dimensions that were inserted into it stay last, for ``attention_layout``."""
-    if table.target is _UNSQUEEZE and table.args[1] == 1:
+    if table.target is _UNSQUEEZE and table.args[1] == 1 and table.meta["val"].dim() > 2:
         whole = rewriter.call(aten.cat.default, [table.args[0], table.args[0]], -1)
         return rewriter.call(_UNSQUEEZE, whole, 1)
     return rewriter.call(aten.cat.default, [table, table], -1)

@@ -93,6 +93,13 @@ def merged_heads(x: Tensor, weight: Tensor, scale: Tensor, bias: Tensor) -> list
     return [part.view(*x.shape[:2], -1).view(*x.shape[:2], -1, 64).transpose(1, 2) for part in parts]
 
 
+def merged_without_heads(x: Tensor, weight: Tensor, scale: Tensor) -> list[Tensor]:
+    """Views of four dimensions that do not divide the channels into heads."""
+    quantised = torch_npu.npu_dynamic_quant(x)
+    parts = (product(quantised[0], weight[a:b], scale[a:b], quantised[1]) for a, b in ((0, 32), (32, 64)))
+    return [part.view(1, 2, -1, 32).relu() for part in parts]
+
+
 def merged_mlp(x: Tensor, weight: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
     """Gate and up, whose weights are slices of one, and the quantisation before the last linear."""
     quantised = torch_npu.npu_dynamic_quant(x)
@@ -194,6 +201,11 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
     "merged_products of heads": (
         merged_heads,
         (bf16(2, 6, 32), i8(512, 32), f32(512).abs() / 64, f32(512)),
+        ["npu_dynamic_quant", "npu_quant_matmul"],
+    ),
+    "merged_products without heads": (
+        merged_without_heads,
+        (bf16(6, 32), i8(64, 32), f32(64).abs() / 64),
         ["npu_dynamic_quant", "npu_quant_matmul"],
     ),
     "dequant_swiglu_quant": (

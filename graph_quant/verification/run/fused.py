@@ -40,4 +40,4 @@ class Fused:
         report.passes += [BrokenFusion(str(deviation)) for deviation in deviations]
         region_call = current_region_call()
         if region_call is not None:
-            region_call.fused = not deviations
+            region_call.fused = region_call.fused is not False and not deviations
