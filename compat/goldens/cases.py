@@ -1,150 +1,198 @@
-"""The cases that operators' authors run their goldens on: rows of `tests/st/**/ttk_kernel_*.csv`, for Ascend 950.
+"""Calls for goldens whose inputs depend on each other, or whose attributes have no defaults.
 
-A row has the shapes, dtypes and ranges of inputs, and the attributes of a node; infinities and NaN that some ranges add
-are left out. Dtypes that NumPy does not have are those of ml_dtypes and en_dtypes.
+Other op types get uniform samples of one shape and the default attributes.
 """
 
 from __future__ import annotations
 
-import ast
-import csv
-import importlib
-import math
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
-from graph_quant.ge import stored_dtype
+from graph_quant.ge import Sizes
 from torch import Tensor
-
-# Larger cases take minutes.
-LARGEST = 4_000_000
-_PACKAGES = {
-    "bfloat16": "ml_dtypes",
-    "float8_e4m3fn": "ml_dtypes",
-    "float8_e5m2": "ml_dtypes",
-    "float8_e8m0": "en_dtypes",
-    "hifloat8": "en_dtypes",
-    "float4_e2m1": "en_dtypes",
-    "float4_e1m2": "en_dtypes",
-    "int4": "ml_dtypes",
-}
-_FINITE = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "hifloat8": 32768.0, "float4_e2m1": 6.0, "float4_e1m2": 1.75}
-_MIDDLE_EXPONENTS = (120, 135)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row: what a golden and a kernel are called with."""
+    """One call of a golden and of the kernel of its op type.
 
-    name: str
-    shapes: tuple[Any, ...]
-    dtypes: tuple[str, ...]
-    ranges: tuple[Any, ...]
-    formats: tuple[str, ...]
-    attributes: dict[str, Any]
-    output_dtypes: tuple[str, ...]
-    output_shapes: tuple[Any, ...]
+    Attributes:
+        inputs: The inputs by position; ``None`` for an optional one.
+        attributes: The attributes by name.
+        golden_inputs: The inputs of the golden, where they differ.
+        results: The indices of the results that are compared; ``None`` for all.
+    """
 
-    def context(self) -> dict[str, Any]:
-        """What a golden gets beside inputs and attributes."""
-        return {
-            "input_dtypes": self.dtypes,
-            "output_dtypes": self.output_dtypes,
-            "input_ori_shapes": self.shapes,
-            "output_ori_shapes": self.output_shapes,
-            "output_shapes": self.output_shapes,
-            "input_formats": self.formats,
-            "input_ranges": self.ranges,
-            "short_soc_version": "Ascend950",
-            "full_soc_version": "Ascend950",
-            "testcase_name": self.name,
-        }
+    inputs: tuple[Any, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    golden_inputs: tuple[Any, ...] | None = None
+    results: tuple[int, ...] | None = None
 
 
-def read_cases(golden: Path, title: str) -> Iterator[Case]:
-    """Yield the cases beside a golden for the op type that CSV files call ``title``."""
-    for path in sorted(golden.parents[1].glob("st/**/ttk_kernel_*.csv")):
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for row in csv.DictReader(file):
-                if row["op_name"] == title:
-                    case = _case(row)
-                    if _is_small(case):
-                        yield case
+class Samples:
+    """Uniform samples of one dtype, from a generator of their own."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self._generator = torch.Generator().manual_seed(1)
+
+    def __call__(self, *shape: int, low: float = -2, high: float = 2) -> Tensor:
+        """Samples of the dtype from ``low`` to ``high``."""
+        return self.floats(*shape, low=low, high=high).to(self.dtype)
+
+    def floats(self, *shape: int, low: float = -2, high: float = 2) -> Tensor:
+        """The same in float32."""
+        return torch.rand(shape, generator=self._generator) * (high - low) + low
+
+    def integers(self, *shape: int, below: int, low: int = 0, dtype: torch.dtype = torch.int64) -> Tensor:
+        """Integers from ``low`` up to ``below``."""
+        return torch.randint(low, below, shape, generator=self._generator, dtype=dtype)
 
 
-def _is_small(case: Case) -> bool:
-    """Whether a case takes tensors alone, no lists of them, that are small enough."""
-    sizes = [size for shape in case.shapes if shape is not None for size in shape]
-    if not all(isinstance(size, int) for size in sizes):
-        return False
-    return sum(math.prod(shape) for shape in case.shapes if shape is not None) <= LARGEST
+# A builder returns None for a dtype that the op type does not take.
+Builder = Callable[[Samples], Case | None]
+_LISTED = ((4, 32), (3, 5))
 
 
-def _case(row: dict[str, str]) -> Case:
-    shapes = _listed(row["input_shapes"])
+def _lists(new: Samples, count: int) -> tuple[list[Tensor], ...]:
+    return tuple([new(*shape) for shape in _LISTED] for _ in range(count))
+
+
+def _foreach(count: int, *, is_list: bool) -> Builder:
+    """Lists of tensors and a number, or a number for each tensor."""
+
+    def build(new: Samples) -> Case:
+        numbers = torch.tensor([1.5, -0.75] if is_list else [1.5]).to(new.dtype)
+        return Case((*_lists(new, count), numbers))
+
+    return build
+
+
+def _glu_grad(new: Samples) -> Case:
+    x = new(4, 32)
+    return Case((new(4, 16), x, torch.nn.functional.gelu(x[:, 16:].float()).to(new.dtype)))
+
+
+def _deep_norm_grad(new: Samples) -> Case:
+    x, gx = new(4, 32), new(4, 32)
+    summed = x.float() * 0.3 + gx.float()
+    mean = summed.mean(-1, keepdim=True)
+    rstd = (summed.var(-1, unbiased=False, keepdim=True) + 1e-6).rsqrt()
+    return Case((new(4, 32), x, gx, new(32), mean, rstd))
+
+
+def _rms_norm_grad(new: Samples) -> Case:
+    x = new(4, 32)
+    rstd = (x.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+    return Case((new(4, 32), x, rstd, new(32)))
+
+
+def _nll_grad(new: Samples) -> Case:
+    target, weight = new.integers(4, below=8, dtype=torch.int32), new(8, low=0.5)
+    total = weight[target.long()].sum().reshape(1)
+    return Case((new(4, 8), new(1), target, weight, total))
+
+
+def _index_put(new: Samples) -> Case:
+    rows, columns = torch.tensor([0, 3, 1]), torch.tensor([5, 0, 31])
+    return Case((new(4, 32), new(3), _sizes(1, 1), _sizes(32, 1), [rows, columns]))
+
+
+def _sizes(*values: int) -> Sizes:
+    return Sizes(values, (len(values),), torch.int64)
+
+
+def _grouped_add(new: Samples) -> Case | None:
+    if new.dtype == torch.float32:
+        return None
+    ends = torch.tensor([3, 3, 8])
+    x, weight, summed = new(8, 4), new(8, 6), new.floats(3, 4, 6)
+    attributes = {"transpose_x": True, "transpose_weight": False, "group_type": 2, "group_list_type": 0}
+    return Case((summed, x, weight, ends), attributes, golden_inputs=(x, weight, ends, summed))
+
+
+def _gating_backward(new: Samples) -> Case:
+    attributes = {"renorm": 1, "norm_type": 1, "routed_scaling_factor": 2.5}
     return Case(
-        row["testcase_name"],
-        shapes,
-        tuple(_listed(row["input_dtypes"])),
-        _listed(row.get("input_data_ranges") or "((-1, 1),)"),
-        tuple(_listed(row.get("input_formats") or "()")),
-        ast.literal_eval(row["attributes"] or "{}"),
-        tuple(_listed(row["output_dtypes"])),
-        _listed(row["output_shapes"]),
+        (new.floats(4, 16, low=0.1, high=0.9), new(4, 4), new.floats(4, 16).argsort(-1)[:, :4].to(torch.int32)),
+        attributes,
     )
 
 
-def _listed(text: str) -> tuple[Any, ...]:
-    # A bound of NaN is None, one that is infinite a number that overflows.
-    value = ast.literal_eval(re.sub(r"\binf\b", "1e999", re.sub(r"\bnan\b", "None", text)))
-    return value if isinstance(value, tuple) else (value,)
-
-
-def sample(case: Case, seed: int = 1) -> list[Any]:
-    """Uniform samples of the ranges of a case; None for absent inputs."""
-    generator = np.random.default_rng(seed)
-    arrays = []
-    for index, (shape, dtype) in enumerate(zip(case.shapes, case.dtypes, strict=True)):
-        bounds = case.ranges[min(index, len(case.ranges) - 1)] or (-1, 1)
-        arrays.append(None if shape is None else _sample_array(generator, shape, dtype, bounds))
-    return arrays
-
-
-def _sample_array(generator: np.random.Generator, shape: Sequence[int], name: str, bounds: Sequence[float]) -> Any:
-    if name == "float8_e8m0":
-        return generator.integers(*_MIDDLE_EXPONENTS, shape).astype(np.uint8).view(numpy_dtype(name))
-    if name == "uint64":  # a packed scale: the upper bits of a float32
-        scales = generator.uniform(*bounds, shape).astype(np.float32).view(np.uint32)
-        return (scales & np.uint32(0xFFFFE000)).astype(np.uint64)
-    low, high = (math.nan if bound is None else float(bound) for bound in bounds[:2])
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return np.full(shape, low).astype(numpy_dtype(name))
-    finite = _FINITE.get(name, math.inf)
-    low, high = max(low, -finite), min(high, finite)
-    if name.startswith(("int", "uint")):
-        return generator.integers(int(low), int(high) + 1, shape).astype(numpy_dtype(name))
-    # Halves, as the difference of the bounds may be infinite.
-    return (2 * generator.uniform(low / 2, high / 2, shape)).astype(numpy_dtype(name))
-
-
-def numpy_dtype(name: str) -> Any:
-    """The NumPy dtype of a name; ModuleNotFoundError without its package."""
-    package = _PACKAGES.get(name)
-    return np.dtype(getattr(importlib.import_module(package), name) if package else name)
-
-
-def to_tensor(array: Any) -> Tensor:
-    """An array as the host carries its dtype."""
-    name = array.dtype.name
-    if name not in _PACKAGES:
-        return torch.from_numpy(np.ascontiguousarray(array))
-    if name == "int4":
-        return torch.from_numpy(array.astype(np.int8))
-    stored = stored_dtype(name) if name != "bfloat16" else torch.bfloat16
-    width = np.int16 if name == "bfloat16" else np.uint8
-    return torch.from_numpy(np.ascontiguousarray(array).view(width).copy()).view(stored)
+CASES: dict[str, Builder] = {
+    "AdaptiveAvgPool2d": lambda new: Case((new(2, 3, 6, 8),), {"output_size": [3, 4]}),
+    "AdaptiveAvgPool3d": lambda new: Case((new(2, 6, 8, 4, 3),), {"output_size": [3, 4, 2]}),
+    "AddLayerNorm": lambda new: Case((new(4, 32), new(4, 32), new(32), new(32)), {"additional_output": True}),
+    "AscendQuantV2": lambda new: Case((new(4, 32), new(32, low=1, high=40), new(32))),
+    "AvgPool3D": lambda new: Case((new(2, 4, 6, 6, 3),), {"ksize": [2, 2, 2], "strides": [2, 2, 2], "pads": [0] * 6}),
+    "BNInferGrad": lambda new: Case((new(2, 8, 3, 3), new.floats(8), new.floats(8, low=0.5))),
+    "ClippedSwiglu": lambda new: Case((new(4, 32),)),
+    "DeepNormGrad": _deep_norm_grad,
+    "DynamicQuant": lambda new: Case((new(4, 32), new(32))),
+    "DynamicQuantV2": lambda new: Case((new(4, 32), new(32))),
+    "EmbeddingBag": lambda new: Case(
+        (new(16, 8), new.integers(9, below=16, dtype=torch.int32), torch.tensor([0, 2, 5], dtype=torch.int32)),
+        {"mode": "sum"},
+        results=(0,),
+    ),
+    "EmbeddingDenseGrad": lambda new: Case(
+        (new(4, 5, 8), new.integers(4, 5, below=16, dtype=torch.int32)), {"num_weights": 16}
+    ),
+    "ForeachAddScalar": _foreach(1, is_list=False),
+    "ForeachAddScalarList": _foreach(1, is_list=True),
+    "ForeachAddcmulScalar": _foreach(3, is_list=False),
+    "ForeachAddcmulScalarList": _foreach(3, is_list=True),
+    "ForeachDivScalar": _foreach(1, is_list=False),
+    "ForeachDivScalarList": _foreach(1, is_list=True),
+    "ForeachLerpScalar": _foreach(2, is_list=False),
+    "ForeachMulScalar": _foreach(1, is_list=False),
+    "ForeachMulScalarList": _foreach(1, is_list=True),
+    "ForeachNorm": lambda new: Case((*_lists(new, 1), _sizes(2))),
+    "ForeachSqrt": lambda new: Case(([new(4, 32, low=0), new(3, 5, low=0)],)),
+    "GatherElements": lambda new: Case((new(4, 32), new.integers(3, 32, below=4))),
+    "GatherV2": lambda new: Case((new(4, 32), new.integers(5, below=4), _sizes(0))),
+    "GeGluGradV2": _glu_grad,
+    "GeluQuant": lambda new: Case((new(4, 32), new(32, low=0.5))),
+    "Index": lambda new: Case(
+        (new(4, 32), _sizes(1, 1), _sizes(32, 1), [torch.tensor([0, 3, 1]), torch.tensor([5, 0, 31])]),
+    ),
+    "IndexPutV2": _index_put,
+    "InplaceIndexAdd": lambda new: Case((new(8, 32), torch.tensor([0, 3, 1]), new(3, 32)), {"axis": 0}),
+    "MaskedScatter": lambda new: Case((new(4, 32), new(4, 32) > 0, new(4, 32))),
+    "MaxPool3DWithArgmaxV2": lambda new: Case(
+        (new(2, 3, 4, 6, 6),), {"ksize": [2, 2, 2], "strides": [2, 2, 2], "pads": [0, 0, 0]}
+    ),
+    "MaxPoolWithArgmaxV3": lambda new: Case((new(2, 3, 6, 6),), {"ksize": [2, 2], "strides": [2, 2], "pads": [0, 0]}),
+    "MseLossGrad": lambda new: Case((new(4, 32), new(4, 32), new(4, 32)), {"reduction": "none"}),
+    "NLLLoss": lambda new: Case((new(4, 8), new.integers(4, below=8, dtype=torch.int32), new(8, low=0.5))),
+    "NLLLossGrad": _nll_grad,
+    "PRelu": lambda new: Case((new(4, 32), new(1))),
+    "QuantUpdateScatter": lambda new: Case(
+        (
+            new.integers(4, 8, 32, low=-128, below=128, dtype=torch.int8),
+            torch.tensor([1, 0, 3, 2], dtype=torch.int32),
+            new(4, 2, 32),
+            new(1, 1, 32, low=0.02, high=0.1),
+        ),
+        {"reduce": "update"},
+    ),
+    "Quantize": lambda new: Case(
+        (new.floats(4, 32), new.floats(32, low=0.02, high=0.1), new.integers(32, below=9, dtype=torch.int32)),
+        {"dtype": "torch.qint8"},
+    ),
+    "ReverseV2": lambda new: Case((new(4, 32), _sizes(1))),
+    "RmsNormGrad": _rms_norm_grad,
+    "Scatter": lambda new: Case(
+        (new(4, 8, 32), torch.tensor([1, 0, 3, 2], dtype=torch.int32), new(4, 2, 32)),
+        {"reduce": "update", "axis": -2},
+    ),
+    "ScatterElements": lambda new: Case((new(4, 32), new.integers(1, 32, below=4), new(1, 32))),
+    "ScatterNd": lambda new: Case((torch.tensor([[1], [0], [3]]), new(3, 32), _sizes(4, 32))),
+    "SwiGluGrad": lambda new: Case((new(4, 16), new(4, 32)), {"dim": -1}),
+    "SwishGrad": lambda new: Case((new(4, 32), new(4, 32), new(4, 32)), {"scale": 1.0}),
+    "TransposeBatchMatMul": lambda new: Case((new(4, 2, 32), new(4, 32, 16)), {"perm_y": (1, 0, 2)}),
+    "npu_grouped_matmul_add": _grouped_add,
+    "npu_moe_gating_top_k_backward": _gating_backward,
+}

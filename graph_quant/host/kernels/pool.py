@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge import CHANNELS_FIRST, Sizes, from_attr, kernel
+from ...reference.half_precision import HALF_DTYPES
 
 
 @kernel("AdaptiveAvgPool2d")
@@ -63,9 +64,11 @@ def avg_pool_volume(
     divisor_override: int = 0,
     data_format: str = "NDHWC",
 ) -> Tensor:
+    """Average windows; half precision is summed in float32 and rounded once, for the CPU has no kernel for it."""
     window, steps = (_depth_height_width(sizes, data_format) for sizes in (ksize, strides))
+    wide = x.float() if x.dtype in HALF_DTYPES else x
     pooled = functional.avg_pool3d(
-        _channels_first(x, data_format),
+        _channels_first(wide, data_format),
         window,
         steps,
         list(pads[::2]),
@@ -73,7 +76,7 @@ def avg_pool_volume(
         count_include_pad,
         divisor_override or None,
     )
-    return _restore_format(pooled, data_format)
+    return _restore_format(pooled.to(x.dtype), data_format)
 
 
 def _depth_height_width(sizes: Sequence[int], data_format: str) -> list[int]:
