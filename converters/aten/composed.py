@@ -203,8 +203,8 @@ def prelu_backward(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) ->
 @decomposes(aten._weight_norm_interface.default)
 def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> Any:
     """Rows of the direction's norm times the magnitude, rounded once. The norms are float32 in half precision."""
-    wide = upcast_half(v)
-    norms = torch.linalg.vector_norm(wide, 2, _other_dims(v, dim), keepdim=True)
+    wide, other = upcast_half(v), _other_dims(v, dim)
+    norms = torch.linalg.vector_norm(wide, 2, other, keepdim=True) if other else wide.abs()
     return (wide * (upcast_half(g) / norms)).to(v.dtype), norms
 
 
@@ -212,7 +212,8 @@ def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> Any:
 def weight_norm_backward(grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int) -> Any:
     """The gradients of direction and magnitude, in ATen's order of the operations."""
     wide, direction = upcast_half(grad), upcast_half(v)
-    grad_g = (wide * direction).sum(_other_dims(v, dim), keepdim=True) / norms
+    products, other = wide * direction, _other_dims(v, dim)
+    grad_g = (products.sum(other, keepdim=True) if other else products) / norms
     scale = upcast_half(g) / norms
     grad_v = torch.addcmul(scale * wide, -(scale * grad_g / norms), direction)
     return grad_v.to(v.dtype), grad_g.to(g.dtype)

@@ -30,7 +30,7 @@ def index_add(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tens
     """index_add of a scalar."""
     if x.dim():
         return NotImplemented
-    return aten.index_add.default(x.reshape(1), dim, index.reshape(1), source.reshape(1), alpha=alpha).reshape(())
+    return aten.index_add.default(x.reshape(1), dim, index.reshape(-1), source.reshape(-1), alpha=alpha).reshape(())
 
 
 @decomposes(aten.scatter.value)

@@ -83,6 +83,7 @@ def test_gradients_of_graphs_are_the_cpus() -> None:
             functional.adaptive_max_pool3d(volume, 2),
             functional.prelu(half.unsqueeze(0), slopes),
             torch._weight_norm(direction, magnitude, 0),
+            torch._weight_norm(rows[0], rows[1], 0),  # of one dimension: nothing is summed
             torch.xlogy(rows.abs(), 2.0),
         )
 
