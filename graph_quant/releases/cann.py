@@ -55,9 +55,9 @@ def _torch_npu_version() -> str:
     for folder in folders or ():
         try:
             with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:  # noqa: PTH118, PTH123
-                found = re.search(r"__version__\s*=\s*['\"]([0-9.]+(?:\.post\d+)?)", file.read())
+                match = re.search(r"__version__\s*=\s*['\"]([0-9.]+(?:\.post\d+)?)", file.read())
         except OSError:
             continue
-        if found:
-            return found[1]
+        if match:
+            return match[1]
     return ""
