@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
@@ -45,26 +45,13 @@ def run(jobs: Iterable[Job], limits: Limits, workers: int) -> Iterator[tuple[Job
 
 def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
-        if job.recipe is not None:
-            from .recipes.compare import outcomes
-
-            assert job.folder is not None
-
-            def run_recipe(arguments: list[str], cwd: Path, more: dict[str, str]) -> tuple[int | None, str]:
-                return _process(arguments, cwd, limits.seconds, more)
-
-            try:
-                return list(outcomes(*job.recipe, job.folder, Path(folder), run_recipe))
-            except Exception as error:  # one recipe must not stop the others
-                return [Outcome(job.name, Verdict.FAILED, f"{type(error).__name__}: {error}"[:160])]
-        if job.engine_model:
-            from .engine.compare import outcomes as serve
+        if job.recipe is not None or job.engine_model:
 
             def run_driver(arguments: list[str], cwd: Path, more: dict[str, str]) -> tuple[int | None, str]:
                 return _process(arguments, cwd, limits.seconds, more)
 
             try:
-                return list(serve(job.engine_model, Path(folder), run_driver))
+                return list(_outcomes_of_model(job, Path(folder), run_driver))
             except Exception as error:  # one model must not stop the others
                 return [Outcome(job.name, Verdict.FAILED, f"{type(error).__name__}: {error}"[:160])]
         if job.tests is None:
@@ -87,6 +74,17 @@ def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
         if report.exists() and (cases := list(_cases(job.name, report))):
             return cases
         return [outcome_of_process(job.name, 1 if code == 0 else code, output)]
+
+
+def _outcomes_of_model(job: Job, folder: Path, run_driver: Callable[..., tuple[int | None, str]]) -> Iterator[Outcome]:
+    if job.recipe is None:
+        from .engine import compare as engine
+
+        return engine.outcomes(job.engine_model, folder, run_driver)
+    from .recipes import compare as recipes
+
+    assert job.folder is not None
+    return recipes.outcomes(*job.recipe, job.folder, folder, run_driver)
 
 
 def _of_ranks(example: Example, script: Path, seconds: float) -> tuple[int | None, str]:

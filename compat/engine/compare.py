@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -115,6 +116,7 @@ def _logits(model: nn.Module, tokens: Tensor) -> Tensor:
 def _serve(model: Model, mode: str, folder: Path, run: Run) -> tuple[Outcome, Requests | None]:
     settings = {"options": options_of(model, mode), "prompts": PROMPTS, "tokens": TOKENS}
     (folder / "settings.json").write_text(json.dumps(settings))
+    (folder / "requests.json").unlink(missing_ok=True)
     environment = {**_ENVIRONMENT, **model.environment}
     script = Path(__file__).with_name("server.py" if mode == SERVER else "driver.py")
     code, output = run(["run", str(script), str(folder)], folder, environment)
@@ -176,11 +178,12 @@ def _compare_with_eager(label: str, eager: Requests, requests: Requests) -> Outc
     if requests == eager:
         return Outcome(label, Verdict.PASSED, "every token and probability equals eager's")
     same = sum(one["tokens"] == other["tokens"] for one, other in zip(eager, requests, strict=True))
-    error = max(
+    errors = (
         abs(one_step[token] - other_step[token])
         for one, other in zip(eager, requests, strict=True)
         for one_step, other_step in zip(one["logprobs"], other["logprobs"], strict=True)
         for token in one_step.keys() & other_step.keys()
     )
+    error = max(errors, default=math.inf)
     reason = f"{same} of {len(eager)} requests have eager's tokens; probabilities differ by {error:.4f}"
     return Outcome(label, Verdict.FAILED, reason)
