@@ -45,7 +45,8 @@ def quantise(plain: Path, out: Path, scheme: str, unquantised: Collection[str], 
 
 def _static(integers: Tensor, scale: Tensor, largest: Tensor) -> dict[str, Tensor]:
     """Return the parts of a static scheme with symmetric activations."""
-    input_scale = (largest / 127).float().reshape(1)
+    # vllm-ascend keeps the scale and its reciprocal in bfloat16: both hold powers of two exactly.
+    input_scale = torch.exp2((largest / 127).log2().ceil()).float().reshape(1)
     return {
         "input_scale": input_scale,
         "input_offset": torch.zeros(1),
