@@ -23,7 +23,7 @@ MX       float8_e8m0fnu               float8_e8m0fnu         float32            
 
 float8 stands for HiFloat8 too, except in MX. A float32 scale where a packed one is needed is packed. MX with a float8
 x1 and a float4 x2 takes matrices alone, x2 as a transposed view, k a multiple of 8, and a bias (1, n) of the result's
-dtype. FRACTAL_NZ, int4 weights of int8 rows, scales for groups of int4, and y_scale are not described yet.
+dtype. FRACTAL_NZ but for int8, int4 weights of int8 rows, scales for groups of int4, and y_scale are not described yet.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, FLOAT32, INT8, INT32, Destination
+from graph_quant.formats import ND, storage_format
 from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth, is_transposed
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.narrow_floats import E2M1, E4M3, NUMBERS, find_format
@@ -97,6 +98,8 @@ def check_operands(
         other == one or (is_float8 and other.startswith("float8")) or (one, other) == (E4M3.name, E2M1.name),
         lambda: f"x2 must be {'float8' if is_float8 else one} as x1 is, got {one} and {other}",
     )
+    if other != "int8" and storage_format(x2) not in (None, ND):
+        raise UndescribedError(f"{rules.op}: {other} x2 in FRACTAL_NZ is not described for Ascend 950 yet")
     rules.rank("x1", x1, 2, 6)
     rules.rank("x2", x2, 2, None if one == INT4 else 6, why=" when it holds int4" if one == INT4 else "")
     rules.not_empty("x1", x1)

@@ -260,6 +260,13 @@ def test_forms_that_are_not_described_are_refused_by_name(
         multiply(x1.npu(), x2.npu(), scale.npu(), **{key: on_npu(value) for key, value in options.items()})
 
 
+def test_hifloat8_in_fractal_nz_is_refused_by_name() -> None:
+    weight = torch_npu.npu_format_cast(hif8(64, 32).view(torch.int8).npu(), 29)
+    options = {"pertoken_scale": f32(3).npu(), "output_dtype": torch.bfloat16, **HIFLOAT}
+    with pytest.raises(UndescribedError, match="FRACTAL_NZ is not described"):
+        multiply(hif8(3, 64).npu(), weight, f32(32).npu(), **options)
+
+
 def as_array(x: torch.Tensor, number: int | None = None) -> Any:
     """float64 values of an operand, by another implementation of its format than the package's."""
     if number == HIF8:
