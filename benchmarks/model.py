@@ -73,13 +73,13 @@ def table(model: str, modes: Sequence[str], tokens: int) -> dict[str, dict[str, 
 def _figures(worker: Worker, reference: Worker) -> dict[str, Any]:
     """Alternate calls of both, and return medians."""
     workers = {worker, reference}
-    for each in workers:
-        each.call()
-    times: dict[Worker, list[float]] = {each: [] for each in workers}
+    for process in workers:
+        process.call()
+    times: dict[Worker, list[float]] = {process: [] for process in workers}
     end = time.monotonic() + SECONDS
     while len(times[worker]) < ROUNDS and (time.monotonic() < end or len(times[worker]) < 5):
-        for each in workers:
-            times[each].append(each.call())
+        for process in workers:
+            times[process].append(process.call())
     taken = median(times[worker])
     return {
         "ms": round(taken * 1e3, 1),
