@@ -58,7 +58,8 @@ def step(
     takes_tensors = "Tensor" in arguments.partition("->")[0]
     _own.impl(name, compute, key or ("CPU" if takes_tensors else "CompositeExplicitAutograd"))
     infer_with(_own, f"graph_quant::{name}", infer)
-    if takes_tensors and key is None and not ordered:
+    is_pure = not (ordered or overload(f"graph_quant::{name}")._schema.is_mutable)
+    if takes_tensors and key is None and is_pure:
         STEPS[name] = compute
     if ordered:
         register_ordered_effect(_own, f"graph_quant::{name}")

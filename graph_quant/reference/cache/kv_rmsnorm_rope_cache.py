@@ -52,7 +52,8 @@ def to_cache_dtype(values: Tensor, scale: Tensor | None, offset: Tensor | None, 
 def write_entries(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
     """Writes ``values`` (B, 1, S, channels) into ``cache`` at ``index`` in place; negative indices are skipped."""
     if torch.compiler.is_compiling():
-        return cache.copy_(kv_cache_rows(cache, values, index, mode))
+        write_kv_entries(cache, values, index, mode)
+        return cache
     if not cache.is_contiguous():
         return cache.copy_(write_entries(cache.contiguous(), values, index, mode))
     batches, _, length, width = values.shape
@@ -72,14 +73,10 @@ def write_entries(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Te
     return cache
 
 
-def _like_cache(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:  # noqa: ARG001
-    return torch.empty_like(cache)
-
-
-@opaque(_like_cache)
-def kv_cache_rows(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
-    """A copy of ``cache`` with ``values`` written; opaque because the indices decide which are written."""
-    return write_entries(cache.clone(), values, index, mode)
+@opaque(lambda *_: None, writes=("cache",))
+def write_kv_entries(cache: Tensor, values: Tensor, index: Tensor, cache_mode: str) -> None:
+    """``write_entries`` to tracers; opaque because the indices decide which are written."""
+    write_entries(cache, values, index, cache_mode)
 
 
 def kv_rmsnorm_rope_cache_v2(

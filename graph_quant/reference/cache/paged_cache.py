@@ -29,7 +29,8 @@ def count_slots(cache: Tensor, mode: str) -> int:
 def write_tokens(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
     """Writes the tokens of ``rows`` to their slots of ``cache`` in place; negative slots are skipped."""
     if torch.compiler.is_compiling():
-        return cache.copy_(cache_with_rows(op, argument, cache, rows, slots, mode))
+        write_cache_rows(op, argument, cache, rows, slots, mode)
+        return cache
     slots = checked_index(op, argument, slots.clamp(min=-1), -1, count_slots(cache, mode)).long()
     kept = slots >= 0
     tokens = view_as_tokens(cache, mode)
@@ -37,11 +38,7 @@ def write_tokens(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Ten
     return cache
 
 
-def _like_cache(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:  # noqa: ARG001
-    return torch.empty_like(cache)
-
-
-@opaque(_like_cache)
-def cache_with_rows(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
-    """A copy of ``cache`` with ``rows`` written; opaque because the slots decide which are written."""
-    return write_tokens(op, argument, cache.clone(), rows, slots, mode)
+@opaque(lambda *_: None, writes=("cache",))
+def write_cache_rows(operator: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, cache_mode: str) -> None:
+    """``write_tokens`` to tracers; opaque because the slots decide which are written."""
+    write_tokens(operator, argument, cache, rows, slots, cache_mode)

@@ -3,6 +3,9 @@
 import pytest
 import torch
 import torch_npu
+import torchair
+from graph_quant.host.engine import use
+from torch._inductor.utils import run_and_get_code
 
 from operators.cache.kv_rmsnorm_rope_cache import call, slots
 from support.tensors import bf16
@@ -70,3 +73,23 @@ def test_strided_caches_are_written_in_place(mode: str) -> None:
         assert torch.equal(view, right)
         view.zero_()
         assert not buffer.any()
+
+
+def test_inductor_writes_the_caches_themselves() -> None:
+    """Compiled code writes rows in place, and allocates no copy of a cache: caches take most of a device."""
+    *rest, k_cache, ckv_cache = call(index=slots(5, -1, 0))
+    eager = k_cache.clone(), ckv_cache.clone()
+    expected = torch_npu.npu_kv_rmsnorm_rope_cache_v2(*rest, *eager, cache_mode="PA", is_output_kv=True)
+
+    def write(*args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch_npu.npu_kv_rmsnorm_rope_cache_v2(*args, cache_mode="PA", is_output_kv=True)  # type: ignore[no-any-return]
+
+    backend = torchair.get_npu_backend(compiler_config=torchair.CompilerConfig())
+    compiled = torch.compile(write, backend=backend, fullgraph=True, dynamic=False)
+    with use("inductor"):
+        results, code = run_and_get_code(compiled, *rest, k_cache, ckv_cache)
+    assert all(map(torch.equal, (*results, k_cache, ckv_cache), (*expected, *eager)))
+    (generated,) = code
+    assert "write_kv_entries" in generated
+    for cache in (k_cache, ckv_cache):
+        assert f"empty_strided_cpu({tuple(cache.shape)}" not in generated
