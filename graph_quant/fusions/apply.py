@@ -92,8 +92,10 @@ def apply_fusion(graph: Graph, fusion: Fusion, report: FusionReport) -> list[tup
     """Apply one fusion, and return the names of replaced nodes and of those that replace them."""
     if fusion.operator is not None and not hasattr(torch.ops.npu, fusion.operator):
         return []
-    replaced: list[tuple[FusionFinding, str, str]] = []
-    patterns, rewriter, written = _patterns(fusion.name), Rewriter(graph), _written_memory(graph)
+    patterns, replaced = _patterns(fusion.name), list[tuple[FusionFinding, str, str]]()
+    if not any(node.target in patterns for node in graph.nodes):
+        return replaced
+    rewriter, written = Rewriter(graph), _written_memory(graph)
     for node in list(graph.nodes):
         if node._erased or not node.users:
             continue
@@ -114,7 +116,8 @@ def apply_fusion(graph: Graph, fusion: Fusion, report: FusionReport) -> list[tup
                     _erase_unread(graph, node)
             rewriter.replaced.clear()
             break
-    graph.eliminate_dead_code()
+    if replaced:
+        graph.eliminate_dead_code()
     return replaced
 
 

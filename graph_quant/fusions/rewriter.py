@@ -29,7 +29,7 @@ class Rewriter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.order = {node: index for index, node in enumerate(graph.nodes)}
-        values = [node.meta["val"] for node in graph.nodes if "val" in node.meta]
+        values = [node.meta["val"] for node in graph.nodes if node.op == "placeholder" and "val" in node.meta]
         self._mode = detect_fake_mode(values)
         self._source: Node | None = None
         self._inserted: list[Node] = []
