@@ -121,6 +121,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "operators have no inference: nothing of them can be traced",
         "torch._library.simple_registry.singleton",
         "torch.library.Library _registration_handles",
+        "torch.library._impls",
     ),
     *_private_apis(
         "the host NPU cannot run torch's operators",

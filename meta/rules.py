@@ -17,8 +17,9 @@ from graph_quant.formats import ND, NZ, Format, storage_format
 from graph_quant.mistakes import warn_once
 from graph_quant.refusals import PARAM_INVALID, TILING_ERROR, Refusal
 from graph_quant.releases import cann
+from graph_quant.releases.alternatives import guard_or_false, sym_or
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
-from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 __all__ = [
     "FLOATS",

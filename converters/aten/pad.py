@@ -9,9 +9,9 @@ import torch
 from graph_quant.converters import UPSTREAM
 from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts, in_type
+from graph_quant.releases.alternatives import guard_or_false
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
-from torch.fx.experimental.symbolic_shapes import guard_or_false
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 

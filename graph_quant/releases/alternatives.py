@@ -6,12 +6,14 @@ Each function stands for one name that moved, and looks for what is there; no ot
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import importlib.util
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from operator import and_, or_
+from typing import Any, cast
 
 import torch
 
@@ -71,6 +73,37 @@ def optimization_hint(size: int | torch.SymInt, fallback: int) -> int:
     """The size that a symbol had when it was traced, without a guard; ``fallback`` where it had none."""
     shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
     return int((getattr(shapes, "optimization_hint", None) or shapes.hint_int)(size, fallback))
+
+
+def guard_or_false(condition: bool | torch.SymBool) -> bool:
+    """Whether a condition holds, with a guard; False where symbolic sizes leave it open."""
+    shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    return bool((getattr(shapes, "guard_or_false", None) or shapes.definitely_true)(condition))
+
+
+def guard_or_true(condition: bool | torch.SymBool) -> bool:
+    """Whether a condition holds, with a guard; True where symbolic sizes leave it open."""
+    shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    if hasattr(shapes, "guard_or_true"):
+        return bool(shapes.guard_or_true(condition))
+    return not shapes.definitely_false(condition)
+
+
+def sym_or(*conditions: bool | torch.SymBool) -> bool | torch.SymBool:
+    """Whether any of the conditions holds, without a guard."""
+    return _joined("sym_or", or_, conditions)
+
+
+def sym_and(*conditions: bool | torch.SymBool) -> bool | torch.SymBool:
+    """Whether all of the conditions hold, without a guard."""
+    return _joined("sym_and", and_, conditions)
+
+
+def _joined(name: str, join: Callable[[Any, Any], Any], conditions: tuple[Any, ...]) -> bool | torch.SymBool:
+    shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    if hasattr(shapes, name):  # since torch 2.8
+        return cast("bool | torch.SymBool", getattr(shapes, name)(*conditions))
+    return cast("bool | torch.SymBool", functools.reduce(join, conditions))
 
 
 def is_non_overlapping_and_dense(tensor: torch.Tensor) -> bool:

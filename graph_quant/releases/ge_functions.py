@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..ge import TO_ATTRIBUTE
 from ..refusals import Refusal
 
+_INT8 = 2  # of GE's data types
 # Attributes that older releases lack, and the value that their absence means.
 ADDED_ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
-    "AddRmsNormDynamicQuant": {"dst_type": TO_ATTRIBUTE["int8"]},
+    "AddRmsNormDynamicQuant": {"dst_type": _INT8},
     "AllGatherMatmulV2": {"comm_mode": None},
     "DynamicMxQuant": {"max_low_bound": 0.0},
     "MatmulReduceScatterV2": {"comm_mode": "ai_cpu"},

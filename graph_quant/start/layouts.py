@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from ..releases.alternatives import guard_or_false
 
 # The positions of the operands among the arguments.
 OPERANDS = {

@@ -10,8 +10,8 @@ from graph_quant.meta.attention.pse_rules import check_shift, sequence_lengths
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.attention.masks import PREFIX_ROWS, TABLE
 from graph_quant.reference.attention.training_call import BAND_FIRST, BAND_LAST, COPIES, PREFIX_TABLE
+from graph_quant.releases.alternatives import guard_or_false
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 WHOLE, BAND = 0, 4

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.pse_shift import ROWS, SHIFT_FIRST, SLOPES
+from graph_quant.releases.alternatives import guard_or_false
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 Arguments = Mapping[str, Any]
 CAUSAL = (0, 2, 3)

@@ -14,8 +14,8 @@ from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, TILING_ERROR, Condition, Rules, sym_or
 from graph_quant.reference.rope.rotary_mul import rotary_mul as reference
 from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, MODES
+from graph_quant.releases.alternatives import sym_and
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import sym_and
 
 WIDEST = 896
 # What the tiling of layout BNSD counts with: bytes of a block, and vector cores of the smallest A2.

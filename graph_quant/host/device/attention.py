@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
+
+from ...releases.alternatives import guard_or_false, guard_or_true
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _LAYOUT = "BNSD"

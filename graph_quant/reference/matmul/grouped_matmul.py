@@ -17,7 +17,8 @@ from graph_quant.reference.grouping import Span, check_pairs, spans
 from graph_quant.reference.matmul.grouped_products import Weight, product
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from ...releases.alternatives import guard_or_false
 
 PAIRS, ROWS, COLUMNS = -1, 0, 2
 _OP = "npu_grouped_matmul"

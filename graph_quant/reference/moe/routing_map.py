@@ -21,7 +21,8 @@ from graph_quant.reference.index_checks import check_range
 from graph_quant.reference.moe.token_permute import sum_rows, token_permute
 from graph_quant.refusals import Refusal
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from ...releases.alternatives import guard_or_false
 
 IN, OUT = "npu_moe_token_permute_with_routing_map", "npu_moe_token_unpermute_with_routing_map"
 

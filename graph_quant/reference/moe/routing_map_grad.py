@@ -24,7 +24,8 @@ from graph_quant.reference.moe.token_permute import sum_rows
 from graph_quant.reference.moe.token_permute_grad import gradients
 from graph_quant.refusals import Refusal
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from ...releases.alternatives import guard_or_false
 
 TOKENS_GRAD, ROWS_GRAD = f"{IN}_grad", f"{OUT}_grad"
 

@@ -14,7 +14,8 @@ from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.moe.token_permute import checked_positions, sum_rows
 from torch import Tensor
-from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from ...releases.alternatives import guard_or_false
 
 
 def token_permute_grad(grad_permuted_tokens: Tensor, sorted_indices: Tensor, experts_a_token: int) -> Tensor:
