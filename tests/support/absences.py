@@ -8,7 +8,7 @@ from graph_quant.dispatcher import is_defined, overload
 from graph_quant.releases.schemas import DECLARED, read_schemas
 
 _OPERATORS = (r"has no attribute '(\w+)'", r"cannot import name '(\w+)'", r"Unknown operator: npu::(\w+)")
-_ARGUMENT = re.compile(r"Unknown keyword argument '(\w+)' for operator 'npu::(\w+)'")
+_ARGUMENT = re.compile(r"Unknown keyword argument \\?'(\w+)\\?' for operator \\?'npu::(\w+)")  # repr() escapes quotes
 
 
 def absence(error: BaseException) -> str | None:
