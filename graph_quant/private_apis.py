@@ -256,6 +256,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     *_private_apis(
         "ranks cannot communicate",
         "torch._C._distributed_c10d._create_work_from_future",
+        "torch._C._distributed_c10d.AllgatherOptions",
         "torch.distributed.Backend._plugins",
         "torch.distributed._functional_collectives.all_gather_tensor",
         "torch.distributed._functional_collectives.all_reduce",

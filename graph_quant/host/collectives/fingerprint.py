@@ -14,7 +14,7 @@ from zlib import crc32
 
 import torch
 from torch import Tensor
-from torch.distributed.distributed_c10d import AllgatherOptions
+from torch._C._distributed_c10d import AllgatherOptions
 
 from .gloo import Gloo, plain_gloo
 
