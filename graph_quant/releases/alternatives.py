@@ -10,7 +10,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import and_, or_
 from typing import Any, cast
@@ -129,20 +129,25 @@ def compile_session() -> Iterator[None]:
         torch.compiler._is_compiling_flag = before
 
 
-def write_extern_calls(operator: str, write: Callable[..., None]) -> bool:
-    """Let Inductor call ``write`` where it writes the call of an operator.
+@contextmanager
+def writing_extern_calls(writers: Mapping[str, Callable[..., None]]) -> Iterator[None]:
+    """Let Inductor call a function where it writes the call of an operator.
 
-    Returns:
-        False for the second call of one operator, and where Inductor has no such table: it calls the dispatcher then.
+    Where Inductor has no such table its code calls the dispatcher.
     """
     try:
         codegen: Any = importlib.import_module("torch._inductor.codegen.custom_extern_kernel_codegen")
     except ImportError:  # before torch 2.13
-        return False
-    if operator in codegen.CUSTOM_EXTERN_KERNEL_CODEGEN:
-        return False
-    codegen.CUSTOM_EXTERN_KERNEL_CODEGEN[operator] = codegen.CustomCodegen(python=write)
-    return True
+        yield
+        return
+    table = codegen.CUSTOM_EXTERN_KERNEL_CODEGEN
+    own = {name: codegen.CustomCodegen(python=write) for name, write in writers.items() if name not in table}
+    table.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del table[name]
 
 
 def end_allocation_to_pool(device: int, pool: Any) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from ...dispatcher import STEPS
 from ...reference.matmul import int8_matmul
-from ...releases.alternatives import write_extern_calls
+from ...releases.alternatives import writing_extern_calls
 
 # Functions that Inductor would recompute for every element of a larger result that reads them.
 _TRIGONOMETRIC = (torch.ops.aten.cos.default, torch.ops.aten.sin.default)
@@ -45,18 +45,23 @@ def _lowering() -> Any:
 @contextmanager
 def configured() -> Iterator[None]:
     """Configure Inductor for this package's graphs. The tag keeps its cache on disk apart from other configurations."""
-    _call_steps_directly()
     settings: Any = torch.compiler.config
-    with _realizing_trigonometric(), settings.patch(cache_key_tag=f"{settings.cache_key_tag} {_tag()}"):
+    tagged = settings.patch(cache_key_tag=f"{settings.cache_key_tag} {_tag()}")
+    with _calling_steps_directly(), _realizing_trigonometric(), tagged:
         yield
 
 
-def _call_steps_directly() -> None:
-    """Let generated code call this package's operators as plain functions: a dispatched call takes twice as long."""
+@contextmanager
+def _calling_steps_directly() -> Iterator[None]:
+    """Let generated code call this package's operators as plain functions: a dispatched call takes twice as long.
+
+    Only the engine's code: what users compile is cached for processes that have no such functions.
+    """
     kernels = importlib.import_module("torch._inductor.select_algorithm").extern_kernels
     for name, compute in STEPS.items():
-        if write_extern_calls(f"torch.ops.graph_quant.{name}.default", _direct_call(name)):
-            setattr(kernels, _kernel_name(name), compute)
+        setattr(kernels, _kernel_name(name), compute)
+    with writing_extern_calls({f"torch.ops.graph_quant.{name}.default": _direct_call(name) for name in STEPS}):
+        yield
 
 
 def _kernel_name(step: str) -> str:
