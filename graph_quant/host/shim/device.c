@@ -88,7 +88,7 @@ EXPORT acl_error aclGetDeviceCapability(uint32_t device, int capability, int64_t
         *value = DEVICE_VECTOR_CORES;
         break;
     case L2_BYTES:
-        *value = (int64_t)192 << 20;
+        *value = DEVICE_L2_BYTES;
         break;
     default:
         return host_fail(ACL_BAD_PARAMETER, "aclGetDeviceCapability: capability %d is not known", capability);
@@ -114,16 +114,23 @@ EXPORT acl_error aclGetCannAttribute(int attribute, int32_t *value)
 
 EXPORT acl_error aclrtGetDeviceInfo(uint32_t device, int attribute, int64_t *value)
 {
-    enum { AICPUS = 1, AI_CORES = 101, VECTORS = 201 }; /* aclrtDevAttr */
+    enum { AICPUS = 1, AI_CORES = 101, CUBES = 102, VECTORS = 201, MEMORY_BYTES = 301, L2_BYTES = 302 }; /* aclrtDevAttr */
     switch (attribute) {
     case AICPUS:
         *value = sysconf(_SC_NPROCESSORS_ONLN);
         break;
     case AI_CORES:
+    case CUBES:
         *value = DEVICE_CUBE_CORES;
         break;
     case VECTORS:
         *value = DEVICE_VECTOR_CORES;
+        break;
+    case MEMORY_BYTES:
+        *value = (int64_t)host_device_size();
+        break;
+    case L2_BYTES:
+        *value = DEVICE_L2_BYTES;
         break;
     default:
         return host_fail(ACL_BAD_PARAMETER, "aclrtGetDeviceInfo: attribute %d is not known", attribute);

@@ -19,7 +19,7 @@ enum {
 };
 
 /* What the data sheet of the chip says; torch_npu shows it in get_device_properties. */
-enum { DEVICE_CUBE_CORES = 20, DEVICE_VECTOR_CORES = 40 };
+enum { DEVICE_CUBE_CORES = 20, DEVICE_VECTOR_CORES = 40, DEVICE_L2_BYTES = 192 << 20 };
 
 /* Records why a call failed (torch_npu quotes it in its exception) and returns `code`. */
 acl_error host_fail(acl_error code, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -32,6 +32,9 @@ _Noreturn void host_refuse_cxx(const char *function);
 
 /* Fails, by the name of the function, for a device that is not there. */
 acl_error check_device(const char *function, int64_t device);
+
+/* The memory that a device reports. */
+size_t host_device_size(void);
 
 /* The device of this thread. */
 acl_error aclrtGetDevice(int32_t *device);

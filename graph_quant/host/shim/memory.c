@@ -53,7 +53,7 @@ static void host_memory(size_t *available, size_t *total)
 
 /* The size of a device: GRAPH_QUANT_MEMORY (checked when the runtime is loaded), else an A2's, on any machine that has
 as much. It does not change while the process runs. */
-static size_t device_size(void)
+size_t host_device_size(void)
 {
     static size_t size;
     if (size)
@@ -103,10 +103,10 @@ static acl_error check_available(size_t size, enum memory_kind kind)
     size_t available, total;
     if (kind == DEVICE_MEMORY) {
         size_t used = allocated_on_device();
-        available = device_size() > used ? device_size() - used : 0;
+        available = host_device_size() > used ? host_device_size() - used : 0;
         if (size > available)
             return host_fail(ACL_OUT_OF_MEMORY, "%zu bytes asked for, %zu of the %zu bytes of the device available",
-                             size, available, device_size());
+                             size, available, host_device_size());
         return ACL_OK;
     }
     /* Linux promises memory that it does not have; checking first turns a later kill into an error. */
@@ -327,7 +327,7 @@ EXPORT acl_error aclrtGetMemInfo(int attribute, size_t *available, size_t *total
 {
     (void)attribute; /* HBM, DDR and huge pages are one and the same here */
     size_t used = allocated_on_device();
-    *total = device_size();
+    *total = host_device_size();
     *available = *total > used ? *total - used : 0;
     return ACL_OK;
 }
