@@ -48,7 +48,6 @@ READ: dict[str, HostChecks] = {
     "npu_clipped_swiglu": _nn(
         "activation/clipped_swiglu", left="more than 8192 groups, which its page denies: refused"
     ),
-    "npu_convert_weight_to_int4pack": _nn("matmul/convert_weight_to_int4_pack"),
     "npu_dequant_swiglu_quant": _nn("quant/dequant_swiglu_quant", left="swiglu_mode 3: refused"),
     "npu_dynamic_quant": _nn("quant/dynamic_quant", "quant/dynamic_quant_v2"),
     "npu_dynamic_quant_asymmetric": _nn("quant/dynamic_quant", "quant/dynamic_quant_v2"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from graph_quant.destination import INT4
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import ND, Rules
+from graph_quant.meta.rules import Rules
 from graph_quant.reference.matmul.convert_weight_to_int4pack import convert_weight_to_int4pack as reference
 from torch import Tensor
 
@@ -20,7 +20,6 @@ def convert_weight_to_int4pack(rules: Rules, weight: Tensor, _inner_k_tiles: int
     rules.dtype("weight", weight, (torch.int32,))
     rules.rank("weight", weight, 2, 3)
     rules.not_empty("weight", weight)
-    rules.format("weight", weight, ND)
     width = weight.size(-1)
     rules.require(
         width % INT4.packing == 0, lambda: f"weight.size(-1) must be a multiple of {INT4.packing}, got {width}"

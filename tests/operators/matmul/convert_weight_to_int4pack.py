@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.call_strategies import SIZES, Draw, tensor
 from support.call_table import Statement, bad, good
 from support.numpy_rules import pack
-from support.tensors import f32, i8, nz
+from support.tensors import f32, i8
 
 OP = "convert_weight_to_int4pack"
 
@@ -33,7 +33,6 @@ WRONG = [
     bad(OP, "weight.size(-1)", "twelve columns", elements(4, 12)),
     bad(OP, "weight", "a transposed view", elements(16, 8).t()),
 ]
-WRONG_FORMATS = [bad(OP, "weight", "in FRACTAL_NZ", nz(elements(4, 16)))]
 WRONG_VALUES = [
     bad(OP, "weight[1, 3]", "eight", torch.where(torch.arange(16).reshape(2, 8) == 11, 8, 0).int()),
     bad(OP, "weight[0, 0]", "minus nine", torch.full((1, 8), -9, dtype=torch.int32)),
