@@ -223,7 +223,7 @@ def _sample(name: str, golden: Callable[..., Any], dtype: torch.dtype) -> Case |
 
 
 def _call(golden: Callable[..., Any], case: Case, results: Sequence[Any]) -> Any:
-    """The results of the golden, with what its test framework tells it where it takes all keywords."""
+    """The results of the golden, which also gets the keywords of its test framework if it takes them."""
     inputs = case.inputs if case.golden_inputs is None else case.golden_inputs
     attributes = dict(case.attributes)
     if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(golden).parameters.values()):
