@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -121,11 +122,17 @@ def _call(task: str, *args: Any) -> None:
 
 @cache
 def _ready() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([_TASKS])
+    before = dict(os.environ)
     # Processes exit without cleanup; warnings about leaked semaphores are ignored.
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
     os.environ.setdefault("GRAPH_QUANT_DEVICES", "2")  # some tests use a second device
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([_TASKS])
+    try:
+        forkserver.ensure_running()  # with these variables, which its processes inherit
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     return context
 
 
