@@ -1,6 +1,8 @@
 """npu_quant_matmul on Ascend 950: calls, refusals, and its forms once more in NumPy."""
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -12,11 +14,13 @@ from graph_quant import chip
 from graph_quant.chip import ASCEND_950
 from graph_quant.destination import Refusal
 from graph_quant.host.engine import use
+from graph_quant.meta.matmul import quant_matmul_950 as rules
 from graph_quant.narrow_floats import decode_hif8, encode_hif8
 from graph_quant.refusals import UndescribedError
 
 from support.lowering import lower, node, types
-from support.tensors import bf16, f32, i8, i32
+from support.stated_rules import refusing_lines, rules_without_a_call
+from support.tensors import bf16, f16, f32, i8, i32
 
 HIF8, E2M1, E8M0 = 290, 296, 293
 MX = {"scale_dtype": E8M0, "pertoken_scale_dtype": E8M0, "group_sizes": [1, 1, 32]}
@@ -205,6 +209,10 @@ def test_bytes_become_their_dtypes_in_the_graph() -> None:
 X, W = e4(3, 128), e4(128, 6)
 TOKENS = {"pertoken_scale": f32(3), "output_dtype": torch.bfloat16}
 MX_CALL = {"pertoken_scale": codes(3, 2, 2), "output_dtype": torch.bfloat16, **MX}
+BYTES, TO_INT8 = (i8(3, 64), i8(64, 6), f32(6)), {"output_dtype": torch.int8}
+BLOCK_CALL = {"pertoken_scale": f32(3, 1), "output_dtype": torch.bfloat16, "group_sizes": [1, 128, 128]}
+BLOCKS_OF_BYTES = i8(3, 128), i8(128, 128), f32(1, 1)
+MIXED_CALL, MIXED_WEIGHT = {**MX_CALL, "x2_dtype": E2M1, "group_sizes": [0, 0, 32]}, fp4(6, 64).t()
 WRONG: list[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]] = [
     ("output_dtype", X, W, f32(6), {}),
     ("output_dtype", X, W, f32(6), {**TOKENS, "output_dtype": torch.int32}),
@@ -233,6 +241,42 @@ WRONG: list[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]
     ("x1 must be float8 or float4", hif8(3, 128), hif8(128, 6), codes(2, 6, 2), {**MX_CALL, **HIFLOAT}),
     ("x2 must be a transposed", X, fp4(128, 3), codes(2, 6, 2), {**MX_CALL, "x2_dtype": E2M1}),
     ("pertoken_scale.size(0)", i8(3, 64), i8(64, 6), f32(6), {**TOKENS, "pertoken_scale": f32(1)}),
+    ("x1 must have 2 to 6", e4(128), W, f32(6), TOKENS),
+    ("x2 must have 2 to 6", X, e4(128), f32(6), TOKENS),
+    ("x1.size(0) must be at least 1", e4(0, 128), W, f32(6), TOKENS),
+    ("x2.size(1) must be at least 1", X, e4(128, 0), f32(6), TOKENS),
+    ("x1 must not be a transposed", i32(2, 16).t(), i32(16, 2), f32(16), {"output_dtype": torch.float16}),
+    ("pertoken_scale_dtype", X, W, f32(6), {"pertoken_scale_dtype": E8M0, "output_dtype": torch.float16}),
+    ("scale must be torch.uint8", X, W, f32(2, 6, 2), MX_CALL),
+    ("group_sizes must have 3", X, W, codes(2, 6, 2), {**MX_CALL, "group_sizes": [1, 32]}),
+    ("offset must be torch.float32", *BYTES, {**TO_INT8, "offset": f16(6)}),
+    ("offset must have 1", *BYTES, {**TO_INT8, "offset": f32(1, 6)}),
+    ("offset.size(0)", *BYTES, {**TO_INT8, "offset": f32(5)}),
+    ("pertoken_scale must be torch.float32", X, W, f32(6), {**TOKENS, "pertoken_scale": bf16(3)}),
+    ("pertoken_scale must have 1", X, W, f32(6), {**TOKENS, "pertoken_scale": torch.tensor(1.0)}),
+    ("output_dtype", X, W, f32(1, 1), {**BLOCK_CALL, "output_dtype": torch.int32}),
+    ("scale must be torch.float32", X, W, bf16(1, 1), BLOCK_CALL),
+    ("pertoken_scale must be torch.float32", X, W, f32(1, 1), {**BLOCK_CALL, "pertoken_scale": bf16(3, 1)}),
+    ("bias must be torch.float32", *BLOCKS_OF_BYTES, {**BLOCK_CALL, "bias": bf16(128)}),
+    ("pertoken_scale must have 2", X, W, f32(1, 1), {**BLOCK_CALL, "pertoken_scale": f32(1, 3, 1)}),
+    ("scale must have 2", X, W, f32(1, 1, 1), BLOCK_CALL),
+    ("group_sizes[1]", X, W, f32(1, 1), {**BLOCK_CALL, "group_sizes": [1, 64, 128]}),
+    ("group_sizes[2]", X, W, f32(1, 1), {**BLOCK_CALL, "group_sizes": [1, 128, 64]}),
+    ("scale.size(0)", X, W, f32(2, 1), BLOCK_CALL),
+    ("number of scales along n", X, W, f32(1, 0), {**BLOCK_CALL, "group_sizes": [1, 0, 128]}),
+    ("n must be a multiple", X, W, f32(1, 4), {**BLOCK_CALL, "group_sizes": [1, 0, 128]}),
+    ("must both be float8_e8m0fnu", X, fp4(3, 64).t(), f32(6), {**TOKENS, "x2_dtype": E2M1}),
+    ("output_dtype", X, W, codes(2, 6, 2), {**MX_CALL, "output_dtype": torch.int8}),
+    ("x1 must have 2 dimensions", e4(2, 3, 128), fp4(3, 64).t(), codes(2, 6, 2), MIXED_CALL),
+    ("x2 must have 2 dimensions", X, fp4(2, 3, 64).transpose(1, 2), codes(2, 6, 2), MIXED_CALL),
+    ("x1 must not be a transposed", e4(128, 3).t(), fp4(3, 64).t(), codes(2, 6, 2), MIXED_CALL),
+    ("k must be a multiple of 8", e4(3, 12), fp4(6, 6).t(), codes(1, 6, 2), MIXED_CALL),
+    ("k must be at least 3", fp4(3, 1), fp4(6, 1).t(), codes(1, 6, 2), {**MX_CALL, **FP4}),
+    ("group_sizes[0]", X, W, codes(2, 6, 2), {**MX_CALL, "group_sizes": [2, 1, 32]}),
+    ("group_sizes[1]", X, W, codes(2, 6, 2), {**MX_CALL, "group_sizes": [1, 2, 32]}),
+    ("bias must be torch.bfloat16", X, MIXED_WEIGHT, codes(6, 2, 2).transpose(0, 1), {**MIXED_CALL, "bias": f32(1, 6)}),
+    ("bias", X, MIXED_WEIGHT, codes(6, 2, 2).transpose(0, 1), {**MIXED_CALL, "bias": bf16(6)}),
+    ("bias must be torch.float32", X, W, codes(2, 6, 2), {**MX_CALL, "bias": bf16(6)}),
 ]
 
 
@@ -243,6 +287,11 @@ def test_wrong_calls_are_refused_eagerly_and_while_tracing(
     with pytest.raises(Refusal, match="npu_quant_matmul: ") as refused:
         multiply(x1.npu(), x2.npu(), scale.npu(), **{key: on_npu(value) for key, value in options.items()})
     assert message in str(refused.value)
+
+
+def test_every_rule_refuses_a_call_of_the_table() -> None:
+    calls = [partial(multiply, x1, x2, scale, **options) for _, x1, x2, scale, options in WRONG]
+    assert rules_without_a_call([Path(rules.__file__)], set().union(*map(refusing_lines, calls))) == []
 
 
 @pytest.mark.parametrize(
