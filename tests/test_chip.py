@@ -1,6 +1,7 @@
 """Chips: their names, and that nothing answers with another chip's rules, kernels or rounding."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -148,10 +149,14 @@ def test_fusions_to_undescribed_operators_are_left_out(on_a2: bool) -> None:
     assert bool(registered) is on_a2
 
 
-def test_lint_checks_several_chips(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lint", UPSTREAM_BLOCK, "--chip", "A2", "--chip", "A3", "--chip", "950"]) == 0
+def test_lint_checks_several_chips(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    chips = ["--chip", "A2", "--chip", "A3", "--chip", "950"]
+    assert main(["lint", UPSTREAM_BLOCK, *chips]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "runs on Ascend A2, Ascend A3 and Ascend 950"
+    monkeypatch.setitem(KERNELS, "DynamicQuant", replace(KERNELS["DynamicQuant"], chips=A2_AND_A3))
+    assert main(["lint", UPSTREAM_BLOCK, *chips]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "warning: SwiGlu: on Ascend 950: SwiGlu is not described [undescribed-chip]" in lines
+    assert "warning: DynamicQuant: on Ascend 950: DynamicQuant is not described [undescribed-chip]" in lines
     assert lines[-1].startswith("runs on Ascend A2 and Ascend A3; on Ascend 950: ")
     ignored = ["lint", UPSTREAM_BLOCK, "--chip", "950", "--ignore", "undescribed-chip"]
     assert main(ignored) == 0

@@ -211,7 +211,7 @@ def _chip_lines(checked: Sequence[CheckedDump], names: Sequence[str]) -> Iterato
         for name in (_find_chip(name).name for name in names)
     }
     fine = [name for name, nodes in nodes_by_chip.items() if not nodes]
-    parts = [f"runs on {' and '.join(fine)}"] if fine else []
+    parts = [f"runs on {' and '.join(filter(None, (', '.join(fine[:-1]), fine[-1])))}"] if fine else []
     for name, nodes in nodes_by_chip.items():
         if nodes:
             count = f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
