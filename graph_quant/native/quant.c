@@ -62,6 +62,63 @@ AVX512 static inline __m512i integers_of(__m512 values, float low, float high)
             step(at, first_lanes((width) - at)); \
     } while (0)
 
+/* Four vectors, whose integers are stored together. */
+enum { BLOCK = 4 * LANES };
+
+/* The integers of four vectors as bytes, in order. The packs interleave quarters of them, which the permutation undoes.
+ */
+AVX512 static inline __m512i bytes_of(__m512i first, __m512i second, __m512i third, __m512i fourth)
+{
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    const __m512i quarters = _mm512_packs_epi16(_mm512_packs_epi32(first, second), _mm512_packs_epi32(third, fourth));
+    return _mm512_permutexvar_epi32(order, quarters);
+}
+
+/* Stores the integers from `at` on of a row of y, each as a byte or two in one. */
+AVX512 static inline __attribute__((always_inline)) void store_block(int8_t *y, ptrdiff_t at, int packs, __m512i bytes)
+{
+    if (!packs) {
+        _mm512_storeu_si512(y + at, bytes);
+        return;
+    }
+    const __m512i halves = _mm512_and_si512(bytes, _mm512_set1_epi8(15));
+    const __m512i pairs = _mm512_maddubs_epi16(halves, _mm512_set1_epi16(0x1001)); /* the second times 16 */
+    _mm256_storeu_si256((__m256i *)(y + at / 2), _mm512_cvtepi16_epi8(pairs));
+}
+
+/* Stores the integers from `at` on of a row of y, each as a byte or eight as a word. */
+AVX512 static inline __attribute__((always_inline)) void store_integers(int8_t *y, ptrdiff_t at, __mmask16 kept,
+                                                                         int packs, __m512i integers)
+{
+    if (!packs) {
+        store_bytes(y + at, kept, integers);
+        return;
+    }
+    const __m512i shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
+    __m512i words = _mm512_sllv_epi32(_mm512_and_si512(integers, _mm512_set1_epi32(15)), shifts);
+    words = _mm512_or_si512(words, _mm512_shuffle_epi32(words, 0xb1));
+    words = _mm512_or_si512(words, _mm512_shuffle_epi32(words, 0x4e));
+    words = _mm512_or_si512(words, _mm512_shuffle_i64x2(words, words, 0xb1));
+    const __m128i high = _mm512_extracti32x4_epi32(words, 2);
+    _mm_mask_storeu_epi32(y + at / 2, kept > 0xff ? 3 : 1, _mm_unpacklo_epi32(_mm512_castsi512_si128(words), high));
+}
+
+/* Stores what `integers` computes of each position of a row, and of the mask of its elements. */
+#define STORE_ROW(y, width, packs, integers) \
+    do { \
+        ptrdiff_t at = 0; \
+        for (; at + BLOCK <= (width); at += BLOCK) \
+            store_block(y, at, packs, \
+                        bytes_of(integers(at, WHOLE_VECTOR), integers(at + LANES, WHOLE_VECTOR), \
+                                 integers(at + 2 * LANES, WHOLE_VECTOR), integers(at + 3 * LANES, WHOLE_VECTOR))); \
+        for (; at + LANES <= (width); at += LANES) \
+            store_integers(y, at, WHOLE_VECTOR, packs, integers(at, WHOLE_VECTOR)); \
+        if (at < (width)) { \
+            const __mmask16 kept = first_lanes((width) - at); \
+            store_integers(y, at, kept, packs, integers(at, kept)); \
+        } \
+    } while (0)
+
 AVX512 static inline __attribute__((always_inline)) void quantise_row(const struct quantisation *args, ptrdiff_t row,
                                                                        int32_t kind, int is_smoothed)
 {
@@ -82,9 +139,8 @@ AVX512 static inline __attribute__((always_inline)) void quantise_row(const stru
     const float largest = wrong ? NAN : _mm512_reduce_max_ps(most), multiplier = TOP / largest;
     const __m512 multipliers = _mm512_set1_ps(multiplier);
     int8_t *y = args->y + row * width;
-#define QUANTISE(at, kept) \
-    store_bytes(y + (at), kept, integers_of(_mm512_mul_ps(SMOOTHED(at, kept), multipliers), BOTTOM, TOP))
-    FOR_VECTORS(width, QUANTISE);
+#define QUANTISED(at, kept) integers_of(_mm512_mul_ps(SMOOTHED(at, kept), multipliers), BOTTOM, TOP)
+    STORE_ROW(y, width, 0, QUANTISED);
     args->scale[row] = args->inverts ? 1.0f / multiplier : largest * (1.0f / TOP);
 }
 
@@ -113,23 +169,6 @@ static void work(void *shared)
     }
 }
 
-/* Stores the integers from `at` on of a row of y, each as a byte or eight as a word. */
-AVX512 static inline __attribute__((always_inline)) void store_integers(int8_t *y, ptrdiff_t at, __mmask16 kept,
-                                                                         int packs, __m512i integers)
-{
-    if (!packs) {
-        store_bytes(y + at, kept, integers);
-        return;
-    }
-    const __m512i shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
-    __m512i words = _mm512_sllv_epi32(_mm512_and_si512(integers, _mm512_set1_epi32(15)), shifts);
-    words = _mm512_or_si512(words, _mm512_shuffle_epi32(words, 0xb1));
-    words = _mm512_or_si512(words, _mm512_shuffle_epi32(words, 0x4e));
-    words = _mm512_or_si512(words, _mm512_shuffle_i64x2(words, words, 0xb1));
-    const __m128i high = _mm512_extracti32x4_epi32(words, 2);
-    _mm_mask_storeu_epi32(y + at / 2, kept > 0xff ? 3 : 1, _mm_unpacklo_epi32(_mm512_castsi512_si128(words), high));
-}
-
 struct affine_rows {
     const struct affine *args;
     ptrdiff_t taken;
@@ -143,16 +182,15 @@ AVX512 static inline __attribute__((always_inline)) void scale_row(const struct 
     const __m512 offset = _mm512_set1_ps(args->offset ? *args->offset : 0);
     const float low = args->low, high = args->high;
     const ptrdiff_t x_row = row * args->stride, scale_row = group * args->scale_stride, width = args->width;
-    const int shifts = args->offset != NULL;
-#define SCALE(at, kept) \
-    do { \
-        __m512 values = load(args->x, x_row + (at), kept, kind); \
-        values = _mm512_mul_ps(values, load(args->scale, scale_row + (at), kept, scale_kind)); \
-        if (shifts) \
-            values = _mm512_add_ps(values, offset); \
-        store_integers(y, at, kept, packs, integers_of(values, low, high)); \
-    } while (0)
-    FOR_VECTORS(width, SCALE);
+#define SCALED(at, kept) \
+    _mm512_mul_ps(load(args->x, x_row + (at), kept, kind), load(args->scale, scale_row + (at), kept, scale_kind))
+#define MAPPED(at, kept) integers_of(SCALED(at, kept), low, high)
+#define SHIFTED(at, kept) integers_of(_mm512_add_ps(SCALED(at, kept), offset), low, high)
+    if (args->offset)
+        STORE_ROW(y, width, packs, SHIFTED);
+    else
+        STORE_ROW(y, width, packs, MAPPED);
+#undef MAPPED
 }
 
 /* Quantises a row with a scale and an offset from its extremes, of which the scale is at least 1e-12. */
@@ -176,12 +214,9 @@ AVX512 static inline __attribute__((always_inline)) void map_row(const struct af
     const float scale = spread < 1e-12f ? 1e-12f : spread, shift = args->top - largest / scale;
     const __m512 multiplier = _mm512_set1_ps(1.0f / scale), offset = _mm512_set1_ps(shift);
     int8_t *y = args->y + row * width / (packs ? 2 : 1);
-#define MAP(at, kept) \
-    do { \
-        const __m512 values = _mm512_mul_ps(SMOOTHED(at, kept), multiplier); \
-        store_integers(y, at, kept, packs, integers_of(_mm512_add_ps(values, offset), low, high)); \
-    } while (0)
-    FOR_VECTORS(width, MAP);
+#define MAPPED(at, kept) \
+    integers_of(_mm512_add_ps(_mm512_mul_ps(SMOOTHED(at, kept), multiplier), offset), low, high)
+    STORE_ROW(y, width, packs, MAPPED);
     args->scales[row] = scale;
     args->offsets[row] = shift;
 }
