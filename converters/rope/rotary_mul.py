@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.converters.lowering import as_float, cast_to, lowers
-from graph_quant.reference.rope.rotation import MODES
+from graph_quant.reference.rope.rotation import MODES_950
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
@@ -18,9 +18,9 @@ from torchair.ge._ge_graph import Tensor
 def lower(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | None) -> Tensor:
     """The GE nodes of one call."""
     r1, r2 = (_like(coefficients, x.meta.dtype) for coefficients in (r1, r2))
-    if rotary_mode == MODES[0] and rotate is None:
+    if rotary_mode == MODES_950[0] and rotate is None:
         return ge.RotaryMul(x, r1, r2)
-    return ge.RotaryPositionEmbedding(x, r1, r2, mode=MODES.index(rotary_mode), rotate=rotate)
+    return ge.RotaryPositionEmbedding(x, r1, r2, mode=MODES_950.index(rotary_mode), rotate=rotate)
 
 
 @lowers("npu_rotary_mul_backward")
@@ -28,7 +28,7 @@ def lower_backward(grad: Tensor, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode:
     """The GE nodes of one call."""
     dy, cos, sin = (_like(result, x.meta.dtype) for result in (grad, r1, r2))
     results: tuple[Tensor, Tensor, Tensor] = ge.RotaryPositionEmbeddingGrad(
-        dy, cos, sin, x, mode=MODES.index(rotary_mode)
+        dy, cos, sin, x, mode=MODES_950.index(rotary_mode)
     )
     return results
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.activation import gelu as reference
@@ -23,25 +24,25 @@ def gelu(rules: Rules, x: Tensor, approximate: str) -> Plan:
     return _plan_like(rules, x)
 
 
-@operator("npu_fast_gelu", reference=reference.fast_gelu)
+@operator("npu_fast_gelu", reference=reference.fast_gelu, chips=A2_A3_950)
 def npu_fast_gelu(rules: Rules, x: Tensor) -> Plan:
     """Check a call against the documented rules and return its plan."""
     return _plan_like(rules, x)
 
 
-@operator("fast_gelu", reference=reference.fast_gelu)
+@operator("fast_gelu", reference=reference.fast_gelu, chips=A2_A3_950)
 def fast_gelu(rules: Rules, x: Tensor) -> Plan:
     """The older name of npu_fast_gelu."""
     return _plan_like(rules, x)
 
 
-@operator("npu_silu", reference=reference.silu, node="Swish")
+@operator("npu_silu", reference=reference.silu, node="Swish", chips=A2_A3_950)
 def silu(rules: Rules, x: Tensor) -> Plan:
     """Check a call against the documented rules and return its plan."""
     return _plan_like(rules, x)
 
 
-@operator("npu_silu_", reference=reference.silu_in_place)
+@operator("npu_silu_", reference=reference.silu_in_place, chips=A2_A3_950)
 def silu_in_place(rules: Rules, input: Tensor) -> Plan:  # noqa: A002
     """The in-place form of npu_silu."""
     _plan_like(rules, input)

@@ -7,6 +7,7 @@ document says; the others need the same shape and dtype. All may be empty.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.activation.gelu import APPROXIMATIONS
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size, guard_or_false
@@ -38,7 +39,7 @@ def _broadcast(rules: Rules, grad: Tensor, x: Tensor) -> tuple[Size, ...]:
     return tuple(shape)
 
 
-@operator("npu_fast_gelu_backward", reference=reference.fast_gelu_backward, node="FastGeluGrad")
+@operator("npu_fast_gelu_backward", reference=reference.fast_gelu_backward, node="FastGeluGrad", chips=A2_A3_950)
 def fast_gelu_backward(rules: Rules, dy: Tensor, x: Tensor) -> Plan:
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)

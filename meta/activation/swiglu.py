@@ -6,6 +6,7 @@ operator's document denies that, the document of the kernel allows it. grad_outp
 
 from __future__ import annotations
 
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size
 from graph_quant.reference.activation.swiglu import swiglu as compute
@@ -34,7 +35,7 @@ def check_half(rules: Rules, name: str, tensor: Tensor, x: Tensor, dim: int) -> 
         rules.equal(f"{name}.size({axis})", tensor.size(axis), expected, size)
 
 
-@operator("npu_swiglu", reference=compute)
+@operator("npu_swiglu", reference=compute, chips=A2_A3_950)
 def swiglu(rules: Rules, x: Tensor, dim: int) -> Plan:
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
@@ -42,7 +43,7 @@ def swiglu(rules: Rules, x: Tensor, dim: int) -> Plan:
     return Plan((Result(halve_shape(rules, "input", x, dim), x.dtype),))
 
 
-@operator("npu_swiglu_backward", reference=compute_backward)
+@operator("npu_swiglu_backward", reference=compute_backward, chips=A2_A3_950)
 def swiglu_backward(rules: Rules, grad_output: Tensor, x: Tensor, dim: int) -> Plan:
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)

@@ -3,7 +3,9 @@
 Both caches have one dtype, float16, bfloat16 or int8: (blocks, block size, heads, channels) with key and value of
 (tokens, heads, channels), or in mode PA_NZ (blocks, heads * channels / c, block size, c) with key and value of
 (tokens, heads * channels). block_tables is (sequences, columns). seq_lens has a length for each sequence, or one more
-element with is_seq_lens_cumsum; seq_offset has one for each sequence. All indices are int32.
+element with is_seq_lens_cumsum; seq_offset has one for each sequence. All indices are int32. Ascend 950
+also takes other dtypes of one, two and four bytes; its int64 indices and caches of other numbers of blocks are not
+described.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from graph_quant.meta.cache.paged_cache import DTYPES, check_alike
+from graph_quant.chip import A2_A3_950
+from graph_quant.meta.cache.paged_cache import check_alike, check_dtype
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import gather_pa_kv_cache as reference
@@ -35,7 +38,7 @@ def _check_mode(
     seq_offset: Tensor | None,
     is_cumulative: bool,
 ) -> str:
-    rules.dtype("key_cache", caches[0], DTYPES, " on A2 and A3")
+    check_dtype(rules, "key_cache", caches[0])
     rules.rank("key", rows[0], 2, 3)
     mode = NORM if rows[0].dim() == 3 else PA_NZ
     for name, cache, tokens in zip(("key", "value"), caches, rows, strict=True):
@@ -79,8 +82,8 @@ def _check_indices(
         rules.equal("seq_offset.size(0)", seq_offset.size(0), "block_tables.size(0)", block_tables.size(0))
 
 
-@operator("npu_gather_pa_kv_cache", reference=reference.gather_pa_kv_cache, results=lambda _: ())
-@operator("npu_gather_pa_kv_cache_functional", reference=reference.gather_pa_kv_cache_functional)
+@operator("npu_gather_pa_kv_cache", reference=reference.gather_pa_kv_cache, results=lambda _: (), chips=A2_A3_950)
+@operator("npu_gather_pa_kv_cache_functional", reference=reference.gather_pa_kv_cache_functional, chips=A2_A3_950)
 def gather_pa_kv_cache(
     rules: Rules,
     key_cache: Tensor,

@@ -6,6 +6,9 @@ kv is (B, 1, S, H) of float16 or bfloat16, not empty, cos and sin (B, 1, S, 64) 
 optional offset. In mode Norm they are (B, 1, length, channels), int8 only with v, and index is (B, S). In the other
 modes they are (blocks, block size, 1, channels), and index has a slot for each token, or in the BLK modes the first
 slot of each block of a sequence.
+
+On Ascend 950 the rotated width is even and kv as wide as gamma and the rotated channels together, in the modes without
+NZ; caches that are quantised, and v, are not described.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
@@ -37,6 +41,11 @@ def _check(
     v: Tensor | None,
     cache_mode: str,
 ) -> tuple[Result, Result]:
+    if rules.chip is ASCEND_950:
+        rules.require(v is None, lambda: "v must be None, it is not described for Ascend 950 yet, got a tensor")
+        for name, (cache, _, _) in caches.items():
+            rules.dtype(name, cache, (kv.dtype,), ", the dtype of kv; others are not described for Ascend 950 yet")
+    may_have_any_width = rules.chip is ASCEND_950 and not cache_mode.endswith("NZ")
     rules.dtype("kv", kv, HALVES)
     rules.rank("kv", kv, 4)
     rules.not_empty("kv", kv)
@@ -48,8 +57,15 @@ def _check(
         rules.rank(name, coefficients, 4)
         for dim in range(3):
             rules.equal(f"{name}.size({dim})", coefficients.size(dim), f"kv.size({dim})", kv.size(dim))
-        rules.equal(f"{name}.size(3)", coefficients.size(3), "64", ROPE)
-    widths = _widths(rules, kv, gamma, v)
+        if not may_have_any_width:
+            rules.equal(f"{name}.size(3)", coefficients.size(3), "64", ROPE)
+    if may_have_any_width:
+        rules.equal("sin.size(3)", sin.size(3), "cos.size(3)", cos.size(3))
+        rules.require(cos.size(3) % 2 == 0, lambda: f"cos.size(3) must be even, got {cos.size(3)}")
+        widths: tuple[Size, Size] = cos.size(3), gamma.size(0)
+        rules.equal("kv.size(3)", kv.size(3), "gamma.size(0) + cos.size(3)", sum(widths))
+    else:
+        widths = _widths(rules, kv, gamma, v)
     modes = reference.MODES
     rules.require(cache_mode in modes, lambda: f"cache_mode must be one of {', '.join(modes)}, got {cache_mode!r}")
     _check_index(rules, index, kv, caches["k_cache"][0], caches["ckv_cache"][0], cache_mode)
@@ -147,8 +163,13 @@ def _check_ranks(rules: Rules, k_rope_scale: Tensor | None, c_kv_scale: Tensor |
     "npu_kv_rmsnorm_rope_cache_v2",
     reference=reference.kv_rmsnorm_rope_cache_v2,
     results=lambda outputs: outputs[:-_WRITTEN],
+    chips=A2_A3_950,
 )
-@operator("npu_kv_rmsnorm_rope_cache_v2_functional", reference=reference.kv_rmsnorm_rope_cache_v2_functional)
+@operator(
+    "npu_kv_rmsnorm_rope_cache_v2_functional",
+    reference=reference.kv_rmsnorm_rope_cache_v2_functional,
+    chips=A2_A3_950,
+)
 def kv_rmsnorm_rope_cache_v2(
     rules: Rules,
     kv: Tensor,
@@ -199,6 +220,6 @@ def _plan_first_version(rules: Rules, *values: Any) -> Plan:
     return Plan(("k_cache", "ckv_cache", *outputs))
 
 
-operator("npu_kv_rmsnorm_rope_cache", reference=reference.kv_rmsnorm_rope_cache)(
+operator("npu_kv_rmsnorm_rope_cache", reference=reference.kv_rmsnorm_rope_cache, chips=A2_A3_950)(
     with_signature(("rules", *kv_rmsnorm_rope_cache_v2.arguments[:-2]), _plan_first_version)
 )

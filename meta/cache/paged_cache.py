@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import ASCEND_950
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache.paged_cache import NZ_BYTES, PA_NZ
 from torch import Tensor
 
 DTYPES = (torch.float16, torch.bfloat16, torch.int8)
+DTYPES_950 = (
+    *DTYPES,
+    torch.float32,
+    torch.uint8,
+    torch.int16,
+    torch.int32,
+    torch.float8_e5m2,
+    torch.float8_e4m3fn,
+)
+
+
+def check_dtype(rules: Rules, name: str, tensor: Tensor) -> None:
+    """Check that a cache of the chip in use can have the dtype of ``tensor``."""
+    if rules.chip is ASCEND_950:
+        rules.dtype(name, tensor, DTYPES_950)
+    else:
+        rules.dtype(name, tensor, DTYPES, " on A2 and A3")
 
 
 def check_rows(rules: Rules, name: str, rows: Tensor, cache: Tensor, mode: str) -> None:
     """Check that ``cache`` can hold the tokens of ``rows`` (tokens, heads, channels)."""
     cache_name, c = f"{name}_cache", NZ_BYTES // rows.element_size()
-    rules.dtype(name, rows, DTYPES, " on A2 and A3")
+    check_dtype(rules, name, rows)
     rules.rank(name, rows, 3)
     rules.not_empty(name, rows)
     rules.dtype(cache_name, cache, (rows.dtype,), f", the dtype of {name}")

@@ -8,6 +8,7 @@ dimension, followed by that of input without its first a.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import scatter_nd_update as reference
@@ -16,8 +17,8 @@ from torch import Tensor
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.bool, torch.int64, torch.int8)
 
 
-@operator("npu_scatter_nd_update_", reference=reference.scatter_nd_update_, results=lambda _: ("x",))
-@operator("npu_scatter_nd_update", reference=reference.scatter_nd_update)
+@operator("npu_scatter_nd_update_", reference=reference.scatter_nd_update_, results=lambda _: ("x",), chips=A2_A3_950)
+@operator("npu_scatter_nd_update", reference=reference.scatter_nd_update, chips=A2_A3_950)
 def scatter_nd_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> Plan:
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, DTYPES)

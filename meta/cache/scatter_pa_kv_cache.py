@@ -4,7 +4,8 @@ key and value are (tokens, heads, channels) of float16, bfloat16 or int8, not em
 slot_mapping has an int32 or int64 for each token. The caches have the same dtypes and the layouts that
 graph_quant.reference.cache.paged_cache describes for cache_mode Norm (or None) and PA_NZ; in mode Norm value has the
 dtype of key, in mode PA_NZ int8 values need int8 keys and a block has at most 65535 slots. The caches have a slot for
-every token. Keys of four dimensions and compression need Ascend 950.
+every token. Keys of four dimensions and compression need Ascend 950, for which they are not described yet; it takes
+more dtypes, blocks of any size and caches with fewer slots than tokens.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.cache.paged_cache import check_alike, check_rows
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import TILING_ERROR, Rules
@@ -40,7 +42,7 @@ def _check_mode(
     cache_mode: str | None,
 ) -> str:
     for name, tensor in compressing.items():
-        rules.require(tensor is None, lambda name=name: f"{name} needs Ascend 950, it must be None")  # type: ignore[misc]
+        rules.require(tensor is None, lambda name=name: _explain_compression(rules, name))  # type: ignore[misc]
     mode = NORM if cache_mode is None else cache_mode
     rules.require(mode in (NORM, PA_NZ), lambda: f"cache_mode must be None, Norm or PA_NZ, got {cache_mode!r}")
     check_rows(rules, "key", key, key_cache, mode)
@@ -57,8 +59,16 @@ def _check_mode(
     return mode
 
 
+def _explain_compression(rules: Rules, name: str) -> str:
+    if rules.chip is ASCEND_950:
+        return f"{name} must be None, compression is not described for Ascend 950 yet, got a tensor"
+    return f"{name} needs Ascend 950, it must be None"
+
+
 def _check_slots(rules: Rules, key: Tensor, value: Tensor, key_cache: Tensor, mode: str) -> None:
     """Check what only the tiling does: slots for all tokens, and in mode PA_NZ the dtypes and the size of a block."""
+    if rules.chip is ASCEND_950:
+        return
     size = key_cache.size(-2 if mode == PA_NZ else 1)
     slots = key_cache.size(0) * size
     rules.require(
@@ -79,8 +89,8 @@ def _check_slots(rules: Rules, key: Tensor, value: Tensor, key_cache: Tensor, mo
         )
 
 
-@operator("npu_scatter_pa_kv_cache", reference=reference.scatter_pa_kv_cache, results=lambda _: ())
-@operator("npu_scatter_pa_kv_cache_functional", reference=reference.scatter_pa_kv_cache_functional)
+@operator("npu_scatter_pa_kv_cache", reference=reference.scatter_pa_kv_cache, results=lambda _: (), chips=A2_A3_950)
+@operator("npu_scatter_pa_kv_cache_functional", reference=reference.scatter_pa_kv_cache_functional, chips=A2_A3_950)
 def scatter_pa_kv_cache(
     rules: Rules,
     key: Tensor,

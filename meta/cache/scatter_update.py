@@ -7,6 +7,7 @@ each batch of updates, or (B, 2), a batch of input and the position in it. axis 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import scatter_update as reference
@@ -33,8 +34,8 @@ def check_positions(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, a
             rules.equal(name, size, f"input.size({dim})", own)
 
 
-@operator("scatter_update_", reference=reference.scatter_update_, results=lambda _: ("x",))
-@operator("scatter_update", reference=reference.scatter_update)
+@operator("scatter_update_", reference=reference.scatter_update_, results=lambda _: ("x",), chips=A2_A3_950)
+@operator("scatter_update", reference=reference.scatter_update, chips=A2_A3_950)
 def scatter_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Plan:
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, DTYPES)

@@ -7,6 +7,7 @@ int32, one number for each expert.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.moe.compute_expert_tokens import compute_expert_tokens as reference
@@ -15,7 +16,7 @@ from torch import Tensor
 MOST_ROWS, MOST_EXPERTS = 2**24, 2048
 
 
-@operator("npu_moe_compute_expert_tokens", reference=reference)
+@operator("npu_moe_compute_expert_tokens", reference=reference, chips=A2_A3_950)
 def compute_expert_tokens(rules: Rules, sorted_expert_for_source_row: Tensor, num_expert: int) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     rows = sorted_expert_for_source_row

@@ -5,11 +5,14 @@ for a dropped pair (1, 3). It also determines the order of the index: all first 
 token by token (2, 3). scales (tokens, K) have the rows' dtype, or float32 with bfloat16 rows; without them k is the
 number of rows per token. skip1 and skip2 are like the result, skip2 only with skip1. bias (E, H) is for the experts in
 export_for_source_row. No tensor may be empty.
+
+On Ascend 950 scales have any of the dtypes, and without capacities there may be more or fewer rows than pairs.
 """
 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size
 from graph_quant.reference.moe.finalize_routing import DROP_MODES
@@ -17,7 +20,7 @@ from graph_quant.reference.moe.finalize_routing import finalize_routing as refer
 from torch import Tensor
 
 
-@operator("npu_moe_finalize_routing", reference=reference)
+@operator("npu_moe_finalize_routing", reference=reference, chips=A2_A3_950)
 def finalize_routing(
     rules: Rules,
     expanded_permuted_rows: Tensor,
@@ -40,7 +43,7 @@ def finalize_routing(
     rules.dtype("expanded_src_to_dst_row", index, (torch.int32,))
     rules.rank("expanded_src_to_dst_row", index, 1)
     rules.not_empty("expanded_src_to_dst_row", index)
-    if mode not in DROP_MODES:
+    if mode not in DROP_MODES and rules.chip is not ASCEND_950:
         pairs = "expanded_src_to_dst_row.size(0)"
         rules.equal("expanded_permuted_rows.size(0)", rows.size(0), pairs, index.size(0))
     tokens, terms = _check_scales(rules, rows, scales, index.size(0), 1 if k is None else k)
@@ -82,7 +85,11 @@ def _check_scales(rules: Rules, rows: Tensor, scales: Tensor | None, pairs: Size
             pairs % k == 0, lambda: f"expanded_src_to_dst_row.size(0) must be a multiple of k, got {pairs} and {k}"
         )
         return pairs // k, k
-    allowed = (rows.dtype, torch.float32) if rows.dtype == torch.bfloat16 else (rows.dtype,)
+    allowed: tuple[torch.dtype, ...]
+    if rules.chip is ASCEND_950:
+        allowed = FLOATS
+    else:
+        allowed = (rows.dtype, torch.float32) if rows.dtype == torch.bfloat16 else (rows.dtype,)
     rules.dtype("scales", scales, allowed, why=f" with rows of {rows.dtype}")
     rules.rank("scales", scales, 2)
     rules.not_empty("scales", scales)

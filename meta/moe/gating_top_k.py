@@ -6,14 +6,17 @@ or two if groups are ranked by their two best; the operator's document requires 
 groups are chosen, group_count times the experts of a group, rounded up to 32, is at most 2048.
 
 With input_ids, one for each token, and tid2eid (rows, k), the experts come from a table: at most 64, without groups.
+
+On Ascend 950 norm_type is also 2.
 """
 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, guard_or_false, sym_or
-from graph_quant.reference.moe.gating_top_k import LARGEST, SIGMOID, SOFTMAX, TWO_LARGEST
+from graph_quant.reference.moe.gating_top_k import LARGEST, SIGMOID, SOFTMAX, SOFTPLUS, TWO_LARGEST
 from graph_quant.reference.moe.gating_top_k import gating_top_k as reference
 from torch import Tensor
 
@@ -21,7 +24,7 @@ MOST_EXPERTS = 2048
 INDEX_DTYPES = (torch.int32, torch.int64)
 
 
-@operator("npu_moe_gating_top_k", reference=reference)
+@operator("npu_moe_gating_top_k", reference=reference, chips=A2_A3_950)
 def gating_top_k(
     rules: Rules,
     x: Tensor,
@@ -49,7 +52,10 @@ def gating_top_k(
         rules.equal("bias.size(0)", bias.size(0), "x.size(1)", experts)
     rules.one_of("group_select_mode", group_select_mode, (LARGEST, TWO_LARGEST))
     rules.one_of("renorm", renorm, (0, 1))
-    rules.one_of("norm_type", norm_type, (SOFTMAX, SIGMOID), why=" on A2 and A3")
+    if rules.chip is ASCEND_950:
+        rules.one_of("norm_type", norm_type, (SOFTMAX, SIGMOID, SOFTPLUS))
+    else:
+        rules.one_of("norm_type", norm_type, (SOFTMAX, SIGMOID), why=" on A2 and A3")
     _check_groups(rules, x, k, k_group, group_count, group_select_mode)
     _check_table(rules, x, k, input_ids, tid2eid, k_group, group_count)
     chosen = (x.size(0), k)

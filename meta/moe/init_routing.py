@@ -6,13 +6,14 @@ x is (tokens, H); row_idx and expert_idx are (tokens, K), int32. No tensor is em
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.moe.init_routing import init_routing as reference
 from torch import Tensor
 
 
-@operator("npu_moe_init_routing", reference=reference)
+@operator("npu_moe_init_routing", reference=reference, chips=A2_A3_950)
 def init_routing(rules: Rules, x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("x", x, FLOATS)

@@ -10,6 +10,9 @@ scale.
 
 The results are the expanded rows, the index, the token count of each expert and the scale of each row. The documents
 do not state the shape of the last two if they are not requested; as in torch_npu, it is the same.
+
+On Ascend 950 expert_tokens_num_flag must be True, active_num -1 or all pairs, and expert_num at most 5120 for pairs of
+expert and count. Its quantisation is not described.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.destination import SCALAR_TYPES
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules, Size, guard_or_false
+from graph_quant.meta.rules import FLOATS, TILING_ERROR, Rules, Size, guard_or_false, sym_or
 from graph_quant.reference.moe.init_routing_v2 import COUNT, CUMULATIVE, GATHER, KEY_VALUE, SCATTER
 from graph_quant.reference.moe.init_routing_v2 import init_routing_v2 as reference
 from graph_quant.reference.moe.quantise import DYNAMIC, NOT_QUANTISED, STATIC
@@ -29,7 +33,7 @@ from torch import Tensor
 MOST_EXPERTS, LAST_END = 10240, {CUMULATIVE: 10240, COUNT: 10240, KEY_VALUE: 5120}
 
 
-@operator("npu_moe_init_routing_v2", reference=reference)
+@operator("npu_moe_init_routing_v2", reference=reference, chips=A2_A3_950)
 def init_routing_v2(
     rules: Rules,
     x: Tensor,
@@ -48,6 +52,13 @@ def init_routing_v2(
     x_dtype: int | None,
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
+    if rules.chip is ASCEND_950:
+        _check_950(rules, x, expert_idx, active_num, expert_num, drop_pad_mode, expert_tokens_num_type)
+        rules.require(expert_tokens_num_flag, lambda: "expert_tokens_num_flag must be True on Ascend 950, got False")
+        rules.require(
+            quant_mode == NOT_QUANTISED,
+            lambda: f"quant_mode must be -1, others are not described for {rules.chip.name} yet, got {quant_mode}",
+        )
     rules.one_of("quant_mode", quant_mode, (NOT_QUANTISED, STATIC, DYNAMIC), why=" on A2 and A3")
     _check_x_dtype(rules, x, quant_mode, x_dtype)
     _check_tokens(rules, x, expert_idx, quant_mode)
@@ -72,6 +83,24 @@ def init_routing_v2(
     rules.at_least("active_num", active_num, -1)
     kept: Size = pairs if active_num <= 0 else torch.sym_min(active_num, pairs)
     return Plan((Result((kept, x.size(1)), stored), row_idx, counts, Result((kept,), torch.float32)))
+
+
+def _check_950(
+    rules: Rules, x: Tensor, expert_idx: Tensor, active_num: int, expert_num: int, drop_pad_mode: int, kind: int
+) -> None:
+    """Check what only the tiling of Ascend 950 requires."""
+    rules.require(
+        kind != KEY_VALUE or expert_num <= LAST_END[KEY_VALUE],
+        lambda: f"expert_num must be at most 5120 with expert_tokens_num_type 2, got {expert_num}",
+        TILING_ERROR,
+    )
+    if active_num != -1 and not drop_pad_mode and x.dim() == expert_idx.dim() == 2:
+        pairs = x.size(0) * expert_idx.size(1)
+        rules.require(
+            sym_or(pairs == active_num, pairs == 0),
+            lambda: f"active_num must be -1 or the number of pairs, {pairs}, on Ascend 950, got {active_num}",
+            TILING_ERROR,
+        )
 
 
 def _check_x_dtype(rules: Rules, x: Tensor, quant_mode: int, x_dtype: int | None) -> None:

@@ -2,12 +2,14 @@
 
 tokens is (tokens, H), H from 1 to 16384, in float16, bfloat16 or int8. expert_token_num_per_rank (ranks, experts)
 holds the counts; per_token_scales one float32 for each token. A2 and A3 support only counts (expert_token_num_type 1)
-and a gather index (idx_type 0) as results.
+and a gather index (idx_type 0) as results. Ascend 950 has no limit of H; what else it takes, float8
+tokens and scales of blocks, is not described.
 """
 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.moe.re_routing import re_routing as reference
@@ -16,7 +18,7 @@ from torch import Tensor
 WIDEST = 16384
 
 
-@operator("npu_moe_re_routing", reference=reference)
+@operator("npu_moe_re_routing", reference=reference, chips=A2_A3_950)
 def re_routing(
     rules: Rules,
     tokens: Tensor,
@@ -31,7 +33,10 @@ def re_routing(
     rules.dtype("tokens", tokens, (torch.float16, torch.bfloat16, torch.int8))
     rules.rank("tokens", tokens, 2)
     rules.at_least("tokens.size(1)", tokens.size(1), 1)
-    rules.require(tokens.size(1) <= WIDEST, lambda: f"tokens.size(1) must be at most {WIDEST}, got {tokens.size(1)}")
+    rules.require(
+        rules.chip is ASCEND_950 or tokens.size(1) <= WIDEST,
+        lambda: f"tokens.size(1) must be at most {WIDEST}, got {tokens.size(1)}",
+    )
     rules.dtype("expert_token_num_per_rank", counts, (torch.int32, torch.int64))
     rules.rank("expert_token_num_per_rank", counts, 2)
     rules.not_empty("expert_token_num_per_rank", counts)

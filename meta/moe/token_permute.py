@@ -4,6 +4,9 @@ tokens is (tokens, H) and indices the expert of each token, or (tokens, K) for K
 num_out_tokens is the number of rows of the result: all (None or 0), at most that many, or, negative, all but that many.
 For the inverse, sorted_indices has the position of each pair and probs (tokens, K) its weight. A2 and A3 have no
 padded_mode.
+
+On Ascend 950 num_out_tokens is not negative, and keeps all rows of int8. There are no GE nodes for these operators: its
+graphs are refused.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size
 from graph_quant.reference.moe.token_permute import (
@@ -31,7 +35,7 @@ from torch import Tensor
 MOST_EXPERTS_A_TOKEN, MOST_PAIRS = 512, 2**24 - 1
 
 
-@operator("npu_moe_token_permute", reference=permute)
+@operator("npu_moe_token_permute", reference=permute, chips=A2_A3_950)
 def token_permute(rules: Rules, tokens: Tensor, indices: Tensor, num_out_tokens: int | None, padded_mode: bool) -> Plan:
     """The plan of a call that the device allows; any other call is refused."""
     rules.dtype("tokens", tokens, (*FLOATS, torch.int8))
@@ -47,10 +51,16 @@ def token_permute(rules: Rules, tokens: Tensor, indices: Tensor, num_out_tokens:
     pairs = tokens.size(0) * experts
     rules.require(pairs < MOST_PAIRS, lambda: f"indices.numel() must be less than {MOST_PAIRS}, got {pairs}")
     kept = kept_rows(pairs, num_out_tokens)
+    if rules.chip is ASCEND_950:
+        rules.at_least("num_out_tokens", num_out_tokens or 0, 0)
+        rules.require(
+            tokens.dtype != torch.int8 or kept == pairs,
+            lambda: f"num_out_tokens must keep all {pairs} rows of int8 on Ascend 950, got {num_out_tokens}",
+        )
     return Plan((Result((kept, tokens.size(1)), tokens.dtype), Result((pairs,), torch.int32)))
 
 
-@operator("npu_moe_token_unpermute", reference=unpermute)
+@operator("npu_moe_token_unpermute", reference=unpermute, chips=A2_A3_950)
 def token_unpermute(
     rules: Rules,
     permuted_tokens: Tensor,
@@ -63,7 +73,7 @@ def token_unpermute(
     return Plan((_check_unpermute(rules, permuted_tokens, sorted_indices, probs, padded_mode),))
 
 
-@operator("_npu_moe_token_unpermute", reference=unpermute_for_autograd)
+@operator("_npu_moe_token_unpermute", reference=unpermute_for_autograd, chips=A2_A3_950)
 def token_unpermute_for_autograd(
     rules: Rules,
     permuted_tokens: Tensor,

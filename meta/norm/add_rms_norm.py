@@ -8,6 +8,7 @@ in the normalised dimensions. The variants differ in the order of results and in
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.norm.rms import check_epsilon, check_sum, like, rstd_of
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules
@@ -17,7 +18,7 @@ from torch import Tensor
 HALVES = (torch.float16, torch.bfloat16)
 
 
-@operator("npu_add_rms_norm", reference=reference.add_rms_norm)
+@operator("npu_add_rms_norm", reference=reference.add_rms_norm, chips=A2_A3_950)
 def add_rms_norm(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     """Check a call against the documented rules and return its plan."""
     check_sum(rules, x1, x2, gamma, may_lack_rows=True)
@@ -25,7 +26,7 @@ def add_rms_norm(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: f
     return Plan((like(x1), rstd_of(x1, gamma), like(x1)))
 
 
-@operator("npu_add_rms_norm_cast", reference=reference.add_rms_norm_cast)
+@operator("npu_add_rms_norm_cast", reference=reference.add_rms_norm_cast, chips=A2_A3_950)
 def add_rms_norm_cast(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     """Check a call that also returns y in float32; return its plan."""
     check_sum(rules, x1, x2, gamma, HALVES)
@@ -33,8 +34,13 @@ def add_rms_norm_cast(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, epsil
     return Plan((like(x1, torch.float32), like(x1), rstd_of(x1, gamma), like(x1)))
 
 
-@operator("npu_add_rms_norm_v2", reference=reference.add_rms_norm_v2, results=lambda outputs: outputs[:1])
-@operator("npu_add_rms_norm_v2_functional", reference=reference.add_rms_norm_v2_functional)
+@operator(
+    "npu_add_rms_norm_v2",
+    reference=reference.add_rms_norm_v2,
+    results=lambda outputs: outputs[:1],
+    chips=A2_A3_950,
+)
+@operator("npu_add_rms_norm_v2_functional", reference=reference.add_rms_norm_v2_functional, chips=A2_A3_950)
 def add_rms_norm_v2(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     """Check a call that writes y over x1 and the sum over x2; the functional form returns both."""
     check_sum(rules, x1, x2, gamma)

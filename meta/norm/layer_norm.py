@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.norm.rms import check_weight, like, rstd_of
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import FLOATS, Rules
@@ -26,7 +27,7 @@ def _check_parameters(rules: Rules, gamma: Tensor, beta: Tensor, name: str, x: T
     check_weight(rules, "beta", beta, name, x)
 
 
-@operator("npu_add_layer_norm", reference=reference.add_layer_norm)
+@operator("npu_add_layer_norm", reference=reference.add_layer_norm, chips=A2_A3_950)
 def add_layer_norm(
     rules: Rules,
     x1: Tensor,

@@ -7,6 +7,7 @@ tiling refuses that, against the document. Gradients of gamma and beta are float
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.norm.rms import check_weight, like
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import FLOATS, Rules
@@ -14,7 +15,7 @@ from graph_quant.reference.norm import norm_grad as reference
 from torch import Tensor
 
 
-@operator("npu_rms_norm_backward", reference=reference.rms_norm_backward, node="RmsNormGrad")
+@operator("npu_rms_norm_backward", reference=reference.rms_norm_backward, node="RmsNormGrad", chips=A2_A3_950)
 def rms_norm_backward(rules: Rules, dy: Tensor, x: Tensor, gamma: Tensor, rstd: Tensor) -> Plan:
     """Check a call against what the device supports and return its plan."""
     rules.dtype("input", x, FLOATS)

@@ -8,6 +8,7 @@ size 1 in the normalised dimensions.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.norm.rms import check_epsilon, check_weight, like, rstd_of
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import FLOATS, Rules
@@ -15,7 +16,7 @@ from graph_quant.reference.norm import rms_norm as reference
 from torch import Tensor
 
 
-@operator("npu_rms_norm", reference=reference.rms_norm)
+@operator("npu_rms_norm", reference=reference.rms_norm, chips=A2_A3_950)
 def rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
@@ -26,7 +27,7 @@ def rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     return Plan((like(x), rstd_of(x, gamma)))
 
 
-@operator("npu_gemma_rms_norm", reference=reference.gemma_rms_norm)
+@operator("npu_gemma_rms_norm", reference=reference.gemma_rms_norm, chips=A2_A3_950)
 def gemma_rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)

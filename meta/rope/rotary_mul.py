@@ -3,6 +3,9 @@
 input has three or four dimensions and an even width, at most 896. r1 (cosines) and r2 (sines) are alike: of input's
 rank and width, every other size 1 or input's, in the layouts that the device's kernels know for rotary_mode, half or
 interleave. rotate, where it is given, is the matrix that turns, of input's dtype; input then has four dimensions.
+
+On Ascend 950 the width is at most 1024, r1 may be broadcast to input in every way, rotary_mode is also quarter or
+interleave-half, and there is no rotate.
 """
 
 from __future__ import annotations
@@ -10,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, TILING_ERROR, Condition, Rules, sym_or
 from graph_quant.reference.rope.rotary_mul import rotary_mul as reference
-from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, MODES
+from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, QUARTER, modes
 from graph_quant.releases.alternatives import sym_and
 from torch import Tensor
 
-WIDEST = 896
+WIDEST, WIDEST_950 = 896, 1024
 # What the tiling of layout BNSD counts with: bytes of a block, and vector cores of the smallest A2.
 _BLOCK, _FEWEST_CORES, _LEAST_UNALIGNED = 32, 40, 80
 # Which of the first sizes r1 has as input has them; the others are 1. By input's rank and mode.
@@ -28,12 +32,12 @@ LAYOUTS: dict[int, dict[str, Layouts]] = {
 }
 
 
-@operator("npu_rotary_mul", reference=reference)
+@operator("npu_rotary_mul", reference=reference, chips=A2_A3_950)
 def rotary_mul(rules: Rules, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | None) -> Plan:
     """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 3, 4)
-    check_width(rules, x)
+    check_width(rules, x, rotary_mode)
     for name, coefficients in (("r1", r1), ("r2", r2)):
         rules.dtype(name, coefficients, FLOATS)
         rules.rank(name, coefficients, x.dim(), why=", as input has")
@@ -43,8 +47,11 @@ def rotary_mul(rules: Rules, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
     for dim in range(x.dim()):
         rules.equal(f"r2.size({dim})", r2.size(dim), f"r1.size({dim})", r1.size(dim))
     # In the words of torch_npu, which its own tests ask for.
-    words = f"The rotary_mode of npu_rotary_mul should be {' or '.join(MODES)}, but got"
-    rules.require(rotary_mode in MODES, lambda: f"{words} {rotary_mode!r}")
+    words = f"The rotary_mode of npu_rotary_mul should be {' or '.join(modes())}, but got"
+    rules.require(rotary_mode in modes(), lambda: f"{words} {rotary_mode!r}")
+    if rules.chip is ASCEND_950:
+        rules.require(rotate is None, lambda: "rotate must be None on Ascend 950, got a tensor")
+        return Plan((Result(tuple(x.shape), x.dtype),))
     layouts = LAYOUTS[x.dim()][rotary_mode]
     if rotate is not None:
         _check_matrix(rules, x, rotate)
@@ -81,11 +88,13 @@ def _check_heads_before_positions(rules: Rules, x: Tensor, r1: Tensor) -> None:
     )
 
 
-def check_width(rules: Rules, x: Tensor) -> None:
+def check_width(rules: Rules, x: Tensor, rotary_mode: str) -> None:
     """The last dimension of ``x`` consists of pairs, and is not too wide."""
-    width = x.size(-1)
+    width, widest = x.size(-1), WIDEST_950 if rules.chip is ASCEND_950 else WIDEST
     rules.require(width % 2 == 0, lambda: f"input.size(-1) must be even, got {width}")
-    rules.require(width <= WIDEST, lambda: f"input.size(-1) must be at most {WIDEST}, got {width}")
+    if rotary_mode == QUARTER:
+        rules.require(width % 4 == 0, lambda: f"input.size(-1) must be a multiple of 4 in mode quarter, got {width}")
+    rules.require(width <= widest, lambda: f"input.size(-1) must be at most {widest}, got {width}")
 
 
 def check_layout(rules: Rules, x: Tensor, r1: Tensor, layouts: Layouts) -> None:

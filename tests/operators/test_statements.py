@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from support.all_calls import STATEMENTS, overload
+from support.all_calls import STATEMENTS, Statement, overload
 from support.call_strategies import run
 
 
@@ -23,7 +23,10 @@ def _is_half(result: Any) -> bool:
 
 @pytest.mark.parametrize("op", STATEMENTS)
 def test_results_agree_with_the_statement(op: str) -> None:
-    statement = STATEMENTS[op]
+    assert_agrees_with_statement(op, STATEMENTS[op], STATEMENTS[op].sample)
+
+
+def assert_agrees_with_statement(op: str, statement: Statement, sample: int | None) -> None:
     compute = statement.computed or overload(op)
 
     def agrees(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
@@ -38,4 +41,4 @@ def test_results_agree_with_the_statement(op: str) -> None:
             else:
                 np.testing.assert_array_equal(one, other)
 
-    run(agrees, statement.calls, statement.sample)
+    run(agrees, statement.calls, sample)

@@ -11,6 +11,12 @@ A table defines for its operators:
 `STATIC`        those of them that are valid in static graphs only
 `CALLS`         by operator, a strategy for calls near the limits of the rules
 `STATEMENTS`    by operator, a `Statement`: the operator in NumPy, and valid calls with data
+
+Of operators that Ascend 950 has as well, where it differs from A2 and A3:
+
+`GOOD_950`       calls that it alone takes
+`WRONG_950`      calls that it alone refuses, one for every rule of its own
+`STATEMENTS_950` statements of what it computes otherwise
 """
 
 import importlib
@@ -29,10 +35,13 @@ __all__ = [
     "CALLS",
     "GOLDEN",
     "GOOD",
+    "GOOD_950",
     "INT4",
     "STATEMENTS",
+    "STATEMENTS_950",
     "STATIC",
     "WRONG",
+    "WRONG_950",
     "WRONG_EAGERLY",
     "WRONG_FORMATS",
     "WRONG_VALUES",
@@ -65,11 +74,12 @@ def names_in(path: Path) -> set[str]:
     """The operators and golden graphs of the table in a file."""
     tables = [table for table in _TABLES if table.__file__ == str(path)]
     calls = [call for table in tables for kind in _KINDS for call in getattr(table, kind, ())]
-    keys = [key for table in tables for kind in ("GOLDEN", "CALLS", "STATEMENTS") for key in getattr(table, kind, ())]
+    keyed = ("GOLDEN", "CALLS", "STATEMENTS", "STATEMENTS_950")
+    keys = [key for table in tables for kind in keyed for key in getattr(table, kind, ())]
     return {call.op for call in calls} | set(keys)
 
 
-_KINDS = ("GOOD", "WRONG", "WRONG_EAGERLY", "WRONG_VALUES", "WRONG_FORMATS")
+_KINDS = ("GOOD", "WRONG", "WRONG_EAGERLY", "WRONG_VALUES", "WRONG_FORMATS", "GOOD_950", "WRONG_950")
 GOOD = _all("GOOD")
 WRONG = _all("WRONG")
 WRONG_EAGERLY = _all("WRONG_EAGERLY")
@@ -79,3 +89,6 @@ GOLDEN: dict[str, Case] = _merged("GOLDEN")
 STATIC: set[str] = {name for table in _TABLES for name in getattr(table, "STATIC", ())}
 CALLS: dict[str, st.SearchStrategy[Any]] = _merged("CALLS")
 STATEMENTS: dict[str, Statement] = _merged("STATEMENTS")
+GOOD_950 = _all("GOOD_950")
+WRONG_950 = _all("WRONG_950")
+STATEMENTS_950: dict[str, Statement] = _merged("STATEMENTS_950")

@@ -8,6 +8,7 @@ leaves the others uninitialised, here they are zero.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.reference.activation.activation_functions import EVEN_ODD, apply_swiglu
 from graph_quant.reference.checks import value_check
@@ -39,7 +40,7 @@ def clipped_swiglu(
     return y.reshape(*x.shape[:dim], x.size(dim) // 2, *x.shape[dim + 1 :])
 
 
-@kernel("ClippedSwiglu", flops=8)
+@kernel("ClippedSwiglu", flops=8, chips=A2_A3_950)
 def clipped_swiglu_node(
     x: Tensor,
     group_index: Tensor | None = None,

@@ -7,7 +7,7 @@ place of float32.
 from __future__ import annotations
 
 import torch
-from graph_quant.chip import CHIPS
+from graph_quant.chip import A2_A3_950, CHIPS
 from graph_quant.ge import kernel
 from torch import Tensor
 from torch.nn import functional
@@ -19,7 +19,7 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     return functional.gelu(x.contiguous(), approximate=approximate)
 
 
-@kernel("FastGelu", flops=5)
+@kernel("FastGelu", flops=5, chips=A2_A3_950)
 def fast_gelu(x: Tensor) -> Tensor:
     """``x / (1 + exp(-1.702 * x))``, the formula of A2 and A3."""
     wide = x.float()

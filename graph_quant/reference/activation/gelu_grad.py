@@ -7,7 +7,7 @@ device may differ by a few units in the last place of float32.
 from __future__ import annotations
 
 import torch
-from graph_quant.chip import CHIPS
+from graph_quant.chip import A2_A3_950, CHIPS, is_950
 from graph_quant.ge import kernel
 from torch import Tensor
 
@@ -28,13 +28,18 @@ def gelu_grad_v2(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
     return aten.gelu_backward(dy.contiguous(), x.contiguous(), approximate=approximate)  # type: ignore[no-any-return]
 
 
-@kernel("FastGeluGrad", flops=8)
+@kernel("FastGeluGrad", flops=8, chips=A2_A3_950)
 def fast_gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
-    """``dy * ((s - 1) * -1.702 * x + 1) * s`` with ``s = 1 / (exp(-1.702 * x) + 1)``."""
+    """``dy * ((s - 1) * -1.702 * x + 1) * s`` with ``s = 1 / (exp(-1.702 * x) + 1)``.
+
+    Ascend 950 multiplies by dy last.
+    """
     wide = x.float()
     scaled = wide * -SLOPE
     sigmoid = 1.0 / (torch.exp(scaled) + 1.0)
-    return (dy.float() * ((sigmoid - 1.0) * scaled + 1.0) * sigmoid).to(x.dtype)
+    slope = (sigmoid - 1.0) * scaled + 1.0
+    product = dy.float() * (slope * sigmoid) if is_950() else dy.float() * slope * sigmoid
+    return product.to(x.dtype)
 
 
 def silu_backward(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged_cache import NORM, view_as_tokens
 from graph_quant.reference.checks import value_check
@@ -76,7 +77,7 @@ def gather_pa_kv_cache(**arguments: Any) -> tuple[()]:
     return ()
 
 
-@kernel("GatherPaKvCache", flops=0)
+@kernel("GatherPaKvCache", flops=0, chips=A2_A3_950)
 def gather_pa_kv_cache_node(
     key_cache: Tensor,
     value_cache: Tensor,

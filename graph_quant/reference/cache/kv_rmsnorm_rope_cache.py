@@ -12,6 +12,7 @@ import functools
 from typing import Any
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.attention.cache_slots import write_rows
@@ -105,7 +106,7 @@ def kv_rmsnorm_rope_cache_v2(
     return outputs[0], outputs[1]
 
 
-@kernel("KvRmsNormRopeCache", flops=10, may_alias=True)
+@kernel("KvRmsNormRopeCache", flops=10, may_alias=True, chips=A2_A3_950)
 def kv_rmsnorm_rope_cache_node(
     kv: Tensor,
     gamma: Tensor,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged_cache import NORM, write_tokens
 from torch import Tensor
@@ -32,7 +33,7 @@ def scatter_pa_kv_cache_functional(
     return caches
 
 
-@kernel("ScatterPaKvCache", flops=0, may_alias=True)
+@kernel("ScatterPaKvCache", flops=0, may_alias=True, chips=A2_A3_950)
 def scatter_pa_kv_cache_node(
     key: Tensor,
     key_cache: Tensor,

@@ -6,6 +6,7 @@ indices has a position for each batch, or rows of a batch and a position.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.reference.index_checks import checked_index
 from torch import Tensor
@@ -44,7 +45,7 @@ def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Te
     return scatter_update_(x.clone(), indices, updates, axis)
 
 
-@kernel("Scatter", may_alias=True)
+@kernel("Scatter", may_alias=True, chips=A2_A3_950)
 def scatter_node(var: Tensor, indices: Tensor, updates: Tensor, *, reduce: str, axis: int = 0) -> Tensor:
     if reduce != "update":
         raise NotImplementedError(f"Scatter: reduce={reduce!r} has no host kernel, only 'update'")

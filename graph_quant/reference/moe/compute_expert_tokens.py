@@ -7,6 +7,7 @@ are not counted.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.refusals import Refusal
@@ -35,6 +36,6 @@ def compute_expert_tokens(sorted_expert_for_source_row: Tensor, num_expert: int)
     return torch.searchsorted(rows, experts, right=True, out_int32=True)
 
 
-@kernel("MoeComputeExpertTokens", exact=True)
+@kernel("MoeComputeExpertTokens", exact=True, chips=A2_A3_950)
 def compute_expert_tokens_node(sorted_experts: Tensor, *, num_experts: int) -> Tensor:
     return compute_expert_tokens(sorted_experts, num_experts)

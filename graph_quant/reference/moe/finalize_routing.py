@@ -4,11 +4,15 @@
 k = 0 on. bfloat16 is computed in float32 and rounded once; float32 and float16 are computed in their own dtype, so that
 float16 rounds after every operation. An index of -1 is a dropped pair, which adds nothing: the document's formula still
 adds its bias, the A2/A3 kernel does not.
+
+Ascend 950 computes every dtype in float32, from zero where there is no skip1, and rounds once. -1 is a dropped pair in
+every mode, and so is an index beyond the rows where there are no capacities.
 """
 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950, is_950
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.checks import value_check
@@ -48,24 +52,30 @@ def finalize_routing(
     mode = drop_pad_mode or 0
     rows = expanded_permuted_rows.flatten(0, -2)
     terms = (k or 1) if scales is None else scales.size(1)
-    index = row_index(expanded_src_to_dst_row, -1 if mode in DROP_MODES else 0, rows.size(0))
+    on_950 = is_950()
+    may_drop = on_950 or mode in DROP_MODES
+    last = 2**31 if on_950 and mode not in DROP_MODES else rows.size(0)
+    index = row_index(expanded_src_to_dst_row, -1 if may_drop else 0, last)
     index = index.reshape(-1, terms) if mode in ROW_MODES else index.reshape(terms, -1).mT
     expert = None if export_for_source_row is None or bias is None else bias_index(export_for_source_row, bias.size(0))
-    dtype = torch.float32 if rows.dtype == torch.bfloat16 else rows.dtype
+    dtype = torch.float32 if on_950 or rows.dtype == torch.bfloat16 else rows.dtype
 
     def term(part: slice, choice: int) -> Tensor:
         source = index[part, choice]
-        values = rows.index_select(0, source.clamp(min=0)).to(dtype)
+        is_kept = (source >= 0) & (source < rows.size(0))
+        values = rows.index_select(0, torch.where(is_kept, source, 0)).to(dtype)
         if bias is not None and expert is not None:
             values = values + bias.index_select(0, expert[part, choice]).to(dtype)
         if scales is not None:
             values = values * scales[part, choice, None].to(dtype)
-        return torch.where((source >= 0).unsqueeze(-1), values, 0) if mode in DROP_MODES else values
+        return torch.where(is_kept.unsqueeze(-1), values, 0) if may_drop else values
 
     def block(part: slice) -> tuple[Tensor]:
         total = None if skip1 is None else skip1[part].to(dtype)
         if total is not None and skip2 is not None:
             total = total + skip2[part].to(dtype)
+        if on_950 and total is None:
+            total = rows.new_zeros((index[part].size(0), rows.size(1)), dtype=dtype)
         for choice in range(terms):
             total = term(part, choice) if total is None else total + term(part, choice)
         assert total is not None
@@ -76,7 +86,7 @@ def finalize_routing(
     return by_row_blocks(block, index.size(0), rows.size(1))[0]
 
 
-@kernel("MoeFinalizeRoutingV2", flops=3, exact=True, same=("expanded_x", "x1", "x2", "bias"))
+@kernel("MoeFinalizeRoutingV2", flops=3, exact=True, same=("expanded_x", "x1", "x2", "bias"), chips=A2_A3_950)
 def finalize_routing_v2_node(
     expanded_x: Tensor,
     expanded_row_idx: Tensor,

@@ -8,18 +8,22 @@ groups with the largest maximum (``group_select_mode`` 0) or the largest sum of 
 With ``input_ids`` and ``tid2eid`` the experts of each token are looked up in a table instead. ``out`` holds the scores;
 without ``out_flag`` the device does not write it, and it is zero here. The operator's document allows only ``renorm``
 0, the device also 1.
+
+Ascend 950 divides by the sum of the softmax, where A2 and A3 multiply by its reciprocal. It has ``norm_type`` 2, scores
+of ``sqrt(log(1 + exp(x)))``, whose weights are always divided by their sum.
 """
 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950, is_950
 from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.index_checks import check_range
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-SOFTMAX, SIGMOID = 0, 1
+SOFTMAX, SIGMOID, SOFTPLUS = 0, 1, 2
 LARGEST, TWO_LARGEST = 0, 1
 _OP = "npu_moe_gating_top_k"
 
@@ -43,7 +47,7 @@ def table(tid2eid: Tensor, input_ids: Tensor, experts: int) -> Tensor:
     return tid2eid
 
 
-@kernel("MoeGatingTopK", flops=8, exact=True, same=("x", "bias"))
+@kernel("MoeGatingTopK", flops=8, exact=True, same=("x", "bias"), chips=A2_A3_950)
 def gating_top_k(
     x: Tensor,
     bias: Tensor | None = None,
@@ -63,7 +67,7 @@ def gating_top_k(
     """``(y, expert_idx, out)``."""
     # The order of summation, and so the rounding, depends on strides.
     values = x.contiguous()
-    scores = sigmoid(values) if norm_type == SIGMOID else softmax(values)
+    scores = _SCORES[norm_type](values)
     if input_ids is not None and tid2eid is not None:
         ids = table_rows(input_ids, tid2eid.size(0))
         chosen = table(tid2eid, ids, x.size(1))[ids].long()
@@ -73,7 +77,7 @@ def gating_top_k(
             preferences = _of_best_groups(preferences, group_count, k_group, group_select_mode)
         chosen = best(preferences, k)
     weights = scores.gather(1, chosen)
-    if norm_type == SIGMOID or renorm:
+    if norm_type != SOFTMAX or renorm:
         weights = weights / (weights.sum(1, keepdim=True) + eps)
     y = (weights * routed_scaling_factor).to(x.dtype)
     return y, chosen.to(torch.int32), scores if out_flag else torch.zeros_like(scores)
@@ -98,7 +102,16 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def softmax(x: Tensor) -> Tensor:
-    """``exp(x - max) * (1 / sum)`` over the last dimension, in float32."""
+    """``exp(x - max) * (1 / sum)`` over the last dimension, in float32; on Ascend 950 ``exp(x - max) / sum``."""
     values = x.float()
     powers = (values - values.amax(-1, keepdim=True)).exp()
-    return powers * powers.sum(-1, keepdim=True).reciprocal()
+    total = powers.sum(-1, keepdim=True)
+    return powers / total if is_950() else powers * total.reciprocal()
+
+
+def root_of_softplus(x: Tensor) -> Tensor:
+    """``sqrt(log(1 + exp(x)))`` in float32."""
+    return (x.float().exp() + 1.0).log().sqrt()
+
+
+_SCORES = {SOFTMAX: softmax, SIGMOID: sigmoid, SOFTPLUS: root_of_softplus}

@@ -8,6 +8,7 @@ first min(tokens, active_num) * K rows are kept.
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.index_checks import check_range
@@ -33,7 +34,7 @@ def experts(expert_idx: Tensor) -> Tensor:
     return expert_idx
 
 
-@kernel("MoeInitRouting", flops=0, exact=True)
+@kernel("MoeInitRouting", flops=0, exact=True, chips=A2_A3_950)
 def init_routing(x: Tensor, row_idx: Tensor, expert_idx: Tensor, *, active_num: int) -> tuple[Tensor, Tensor, Tensor]:
     """``(expanded_x, expanded_row_idx, expanded_expert_idx)``."""
     numbers = row_numbers(row_idx).reshape(-1)

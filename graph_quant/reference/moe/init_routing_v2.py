@@ -7,7 +7,7 @@ Results that the device does not write are zero here: rows of ``expanded_x`` and
 whose expert is in the range, a key-value list after its last pair, ``expert_tokens_count_or_cumsum`` without its
 flag, and ``expanded_scale`` without scales. The rest of a scatter index (``row_idx_type`` 1) holds the other
 pairs, as most of the device's kernels write it. With ``drop_pad_mode`` 1 and no quantisation the documents promise
-the scale of each row; the A2/A3 kernel writes none.
+the scale of each row; the A2/A3 kernel writes none, that of Ascend 950 does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from graph_quant.chip import A2_A3_950, is_950
 from graph_quant.ge import kernel
 from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
 from graph_quant.reference.moe.quantise import NOT_QUANTISED, STATIC, expand
@@ -25,7 +26,7 @@ CUMULATIVE, COUNT, KEY_VALUE = 0, 1, 2
 GATHER, SCATTER = 0, 1
 
 
-@kernel("MoeInitRoutingV3", flops=4, exact=True)
+@kernel("MoeInitRoutingV3", flops=4, exact=True, chips=A2_A3_950)
 def init_routing_v2(
     x: Tensor,
     expert_idx: Tensor,
@@ -46,6 +47,8 @@ def init_routing_v2(
     if x.size(0) == 0:
         # The device reads neither.
         scale, offset = (x.new_zeros(1) if quant_mode == STATIC else None), None
+    if quant_mode != NOT_QUANTISED and is_950():
+        raise NotImplementedError(f"MoeInitRoutingV3: quant_mode {quant_mode} has no host kernel of Ascend 950")
     start, end = active_expert_range or (0, expert_num)
     all_here = start == 0 and end == expert_num
     # Kernels for all experts do not check for pairs without an expert; those for a range of experts skip such pairs.
@@ -57,7 +60,7 @@ def init_routing_v2(
         pair, row_idx = pairs.with_capacity(expert_num, expert_capacity)
         token = pair.clamp(min=0) // experts_a_token
         expert = torch.arange(pair.size(0), device=x.device) // expert_capacity
-        smooth = None if quant_mode == NOT_QUANTISED else scale
+        smooth = None if quant_mode == NOT_QUANTISED and not is_950() else scale
         rows, scales = only_where(pair >= 0, *expand(x, token, expert, smooth, offset, quant_mode))
         return rows.reshape(expert_num, expert_capacity, x.size(1)), row_idx, tokens, scales
     through_half = rounds_through_half(x, pairs.order.size(0), expert_num)

@@ -8,6 +8,7 @@ the tokens with all of expert 0 first, those of one expert in the order of their
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.refusals import Refusal
@@ -27,7 +28,7 @@ def token_counts(expert_token_num_per_rank: Tensor, tokens: int) -> Tensor:
     return expert_token_num_per_rank
 
 
-@kernel("MoeReRouting", flops=0)
+@kernel("MoeReRouting", flops=0, chips=A2_A3_950)
 def re_routing(
     tokens: Tensor,
     expert_token_num_per_rank: Tensor,

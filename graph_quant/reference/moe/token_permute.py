@@ -3,12 +3,14 @@
 Pair p is token p // K with its expert. Permuted, the pairs are sorted by expert, those of one expert in the order
 of their tokens. ``sorted_indices[p]`` is the sorted position of pair p, also beyond the last row if rows were dropped.
 Unpermuted, a token is the sum of its rows, in float32, each times its probability. A pair beyond the last row, or with
-probability 0, adds nothing, even if its row holds NaN.
+probability 0, adds nothing, even if its row holds NaN. On Ascend 950 a probability of 0 is a factor like others, the
+sum starts from zero, and -1 is a position without a row.
 """
 
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import is_950
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.checks import value_check
@@ -24,9 +26,9 @@ def experts(indices: Tensor) -> Tensor:
 
 
 @value_check
-def checked_positions(op: str, sorted_indices: Tensor) -> Tensor:
-    """``sorted_indices``, refused where a value is negative."""
-    check_range(op, "sorted_indices", sorted_indices, 0, 2**31)
+def checked_positions(op: str, sorted_indices: Tensor, lowest: int = 0) -> Tensor:
+    """``sorted_indices``, refused where a value is below ``lowest``."""
+    check_range(op, "sorted_indices", sorted_indices, lowest, 2**31)
     return sorted_indices
 
 
@@ -62,24 +64,25 @@ def token_unpermute(
 ) -> Tensor:
     """The sum of each token's rows."""
     terms = 1 if probs is None else probs.size(1)
-    return sum_rows(
-        permuted_tokens, checked_positions("npu_moe_token_unpermute", sorted_indices).reshape(-1, terms), probs
-    )
+    positions = checked_positions("npu_moe_token_unpermute", sorted_indices, -1 if is_950() else 0).reshape(-1, terms)
+    return sum_rows(permuted_tokens, positions, probs)
 
 
 def sum_rows(rows: Tensor, position_of: Tensor, probs: Tensor | None) -> Tensor:
     """The sum over k of the rows at ``position_of[token, k]``, times ``probs[token, k]`` if present, in float32."""
+    on_950 = is_950()
 
     def block(part: slice) -> tuple[Tensor]:
         total = torch.zeros(position_of[part].size(0), rows.size(1), device=rows.device)
         for term in range(position_of.size(1)):
             position = position_of[part, term]
-            adds = position < rows.size(0)
+            adds = (position >= 0) & (position < rows.size(0))
             values = rows.index_select(0, torch.where(adds, position, 0)).float()
             if probs is not None:
                 weight = probs[part, term].float()
-                values, adds = values * weight.unsqueeze(-1), adds & (weight != 0)
-            total = torch.where(adds.unsqueeze(-1), values if term == 0 else total + values, total)
+                values, adds = values * weight.unsqueeze(-1), adds if on_950 else adds & (weight != 0)
+            is_first = term == 0 and not on_950
+            total = torch.where(adds.unsqueeze(-1), values if is_first else total + values, total)
         return (total.to(rows.dtype),)
 
     if torch.compiler.is_compiling() or position_of.size(0) == 0:

@@ -7,6 +7,9 @@ rstd only, and y is computed from the rounded sum.
 
 npu_add_rms_norm_cast also returns y in float32: TorchAir's passes fuse npu_add_rms_norm and a cast into it. The device
 kernel for it rounds bfloat16 once, after both products, so such a graph is not bitwise equal to eager execution.
+
+Ascend 950 normalises the float32 sum in every dtype and rounds y once, after both products; the float32 result of
+npu_add_rms_norm_cast is not rounded.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import math
 
 import torch
+from graph_quant.chip import A2_A3_950, is_950
 from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import has_core_per_row, reciprocal_rms, scale_with_two_roundings
 from graph_quant.refusals import Refusal
@@ -25,6 +29,9 @@ _NARROW, _ROOM = 2000, 12288
 
 def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
     """``(y, rstd, x1 + x2)``."""
+    if is_950():
+        normed, rstd, x = _add_and_norm_950(x1, x2, gamma, epsilon)
+        return normed.to(x1.dtype), rstd, x
     x, wide = _add(x1, x2)
     width = math.prod(gamma.shape)
     if x1.dtype != torch.bfloat16 or width <= _NARROW or (width <= _ROOM and has_core_per_row(x1, gamma.dim())):
@@ -33,7 +40,7 @@ def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6
     return scale_with_two_roundings(x.float() if width > _ROOM else wide, rstd, gamma), rstd, x
 
 
-@kernel("AddRmsNorm", flops=7)
+@kernel("AddRmsNorm", flops=7, chips=A2_A3_950)
 def add_rms_norm_node(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
     """``(y, rstd, x1 + x2)``."""
     require_rows("AddRmsNorm", x1)
@@ -46,13 +53,23 @@ def require_rows(node: str, x1: Tensor) -> None:
         raise Refusal(f"{node}: x1 must not be empty in a graph, got {list(x1.shape)}")
 
 
-@kernel("AddRmsNormCast", flops=7)
+@kernel("AddRmsNormCast", flops=7, chips=A2_A3_950)
 def add_rms_norm_cast(
     x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """``(y in float32, y, rstd, x1 + x2)``."""
+    if is_950():
+        normed, rstd, x = _add_and_norm_950(x1, x2, gamma, epsilon)
+        return normed, normed.to(x1.dtype), rstd, x
     y, rstd, x = add_rms_norm(x1, x2, gamma, epsilon=epsilon)
     return y.float(), y, rstd, x
+
+
+def _add_and_norm_950(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """``(y in float32, rstd, x1 + x2)`` of Ascend 950."""
+    x, wide = _add(x1, x2)
+    rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
+    return wide * rstd * gamma.float(), rstd, x
 
 
 def _add(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,7 +78,7 @@ def _add(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     return wide.to(x1.dtype), wide
 
 
-@kernel("InplaceAddRmsNorm", flops=7, may_alias=True)
+@kernel("InplaceAddRmsNorm", flops=7, may_alias=True, chips=A2_A3_950)
 def inplace_add_rms_norm(
     x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor, Tensor]:

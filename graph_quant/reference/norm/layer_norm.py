@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from graph_quant.chip import CHIPS
+from graph_quant.chip import A2_A3_950, CHIPS
 from graph_quant.ge import kernel
 from torch import Tensor
 
@@ -26,7 +26,7 @@ def center_and_rstd(x: Tensor, normalised: int, epsilon: float) -> tuple[Tensor,
     return centred, mean, (variance + epsilon).rsqrt()
 
 
-@kernel("AddLayerNorm", flops=10)
+@kernel("AddLayerNorm", flops=10, chips=A2_A3_950)
 def add_layer_norm_node(
     x1: Tensor,
     x2: Tensor,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import kernel
 from torch import Tensor
 
@@ -22,7 +23,7 @@ def rms_norm_backward(dy: Tensor, x: Tensor, gamma: Tensor, rstd: Tensor) -> tup
     return ((weighted - normed * average) * rstd).to(x.dtype), _sum_rows(upstream * normed, gamma)
 
 
-@kernel("RmsNormGrad", flops=12)
+@kernel("RmsNormGrad", flops=12, chips=A2_A3_950)
 def rms_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
     return rms_norm_backward(dy, x, gamma, rstd)
 

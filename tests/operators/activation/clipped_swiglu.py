@@ -24,6 +24,10 @@ GOOD = [
     good(OP, "the first dimension", f32(4, 3), dim=0, interleaved=False),
     good(OP, "no rows", f16(0, 6), group_index=ends(0, dtype=I64)),
 ]
+WRONG_950 = [
+    bad(OP, "limit", "no limit", f16(6, 16), limit=0.0),
+    bad(OP, "x.size(0)", "no rows", f16(0, 16)),
+]
 WRONG = [
     bad(OP, "x", "float64", f64(2, 4)),
     bad(OP, "x", "one dimension", f32(4)),
@@ -77,3 +81,4 @@ def calls(draw: Draw) -> Call:
 
 
 STATEMENTS = {f"npu_{OP}": Statement(expected, calls())}
+STATEMENTS_950 = {f"npu_{OP}": Statement(expected, calls().filter(lambda call: call[0][0].numel()))}

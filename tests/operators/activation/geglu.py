@@ -29,6 +29,8 @@ WRONG = [
     bad(OP, "approximate", "another", f16(6, 16), -1, 2),
 ]
 
+WRONG_950 = [bad(OP, "approximate", "error function", f32(6, 16), -1, 0)]
+
 
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -85,4 +87,5 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 STATEMENTS = {f"npu_{OP}": Statement(expected, with_data())}
+STATEMENTS_950 = {f"npu_{OP}": Statement(expected, with_data().filter(lambda call: call[0][2] == 1))}
 GOLDEN = {f"{OP}-float16": (torch_npu.npu_geglu, (f16(4, 16),))}

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import torch_npu
 from hypothesis import strategies as st
 
 from support.call_strategies import FLOATS, SIZES, Draw, mostly, tensor
 from support.call_table import Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, f64, i8
 
 GELU, FAST, SILU, GEGLU = "gelu_backward", "fast_gelu_backward", "silu_backward", "geglu_grad"
@@ -154,6 +156,16 @@ STATEMENTS = {
     f"npu_{SILU}": Statement(expected_silu, alike(3), BOUND, sample=25),
     f"npu_{GEGLU}": Statement(expected_geglu, geglu_data(), BOUND, sample=25),
 }
+
+
+def expected_fast_950(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    wide, one = floats(x), np.float32(1)
+    scaled = wide * np.float32(-1.702)
+    sigmoid = one / (torch.exp(torch.from_numpy(scaled)).numpy() + one)
+    return torch.from_numpy(floats(grad) * (((sigmoid - one) * scaled + one) * sigmoid)).to(x.dtype)
+
+
+STATEMENTS_950 = {f"npu_{FAST}": Statement(expected_fast_950, alike(2))}
 npu = torch.ops.npu
 GOLDEN = {
     f"{GELU}-tanh": (lambda g, x: npu.npu_gelu_backward(g, x, approximate="tanh"), (f16(3, 5), f16(3, 5))),

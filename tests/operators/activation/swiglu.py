@@ -76,6 +76,14 @@ def expected_gradient(grad: torch.Tensor, x: torch.Tensor, dim: int = -1) -> Any
         return rounded(np.concatenate([first, s * a * g], axis=dim), x.dtype)
 
 
+def expected_gradient_950(grad: torch.Tensor, x: torch.Tensor, dim: int = -1) -> Any:
+    (a, b), g, one = np.split(numbers(x), 2, axis=dim), numbers(grad), np.float32(1)
+    with np.errstate(all="ignore"):
+        s = one / (one + exp(-a))
+        first = (one + (one - s) * a) * (g * s) * b
+        return rounded(np.concatenate([first, g * s * a], axis=dim), x.dtype)
+
+
 @st.composite
 def gradients(draw: Draw) -> Call:
     (x,), options = draw(calls())
@@ -88,3 +96,4 @@ STATEMENTS = {
     "npu_swiglu": Statement(expected, calls()),
     "npu_swiglu_backward": Statement(expected_gradient, gradients(), sample=15),
 }
+STATEMENTS_950 = {"npu_swiglu_backward": Statement(expected_gradient_950, gradients())}

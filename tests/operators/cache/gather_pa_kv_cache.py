@@ -46,6 +46,7 @@ GOOD: list[Call] = [
         ("unused table entries are not read", norm(tables=ints([1, 0, -9], [2, 2, 99]), lens=ints(4, 3)), {}),
     )[:most]
 ]
+GOOD_950 = [good(op, "float32", *norm(f32)) for op in NAMES]
 WRONG = [
     bad(op, argument, label, *args, **options)
     for op in NAMES[:1]

@@ -65,6 +65,17 @@ GOOD = [
     )
 ]
 A = call()
+NARROW = bf16(3, 1, 1, 48), bf16(16), bf16(3, 1, 1, 32), bf16(3, 1, 1, 32), slots(5, -1, 0)
+GOOD_950 = [good(op, "other widths", *NARROW, bf16(3, 8, 1, 32), bf16(3, 8, 1, 16), **PA) for op in NAMES]
+WRONG_950 = [
+    bad(op, argument, label, *args, **options)
+    for op in NAMES
+    for argument, label, args, options in (
+        ("k_cache", "int8", call(k=int8(3, 8, 1, 64)), {**PA, "k_rope_scale": ROW[0, :64]}),
+        ("ckv_cache", "int8 latents", call(ckv=int8(3, 8, 1, 512)), {**NZ, "c_kv_scale": ROW}),
+        ("v", "values", (*beside_v(), bf16(3, 8, 1, 192), bf16(3, 8, 1, 128)), {**PA, "v": bf16(3, 1, 1, 128)}),
+    )
+]
 WRONG = [
     bad(op, argument, label, *args, **options)
     for op in NAMES
@@ -140,12 +151,12 @@ WRONG = [
 def expected(*args: torch.Tensor, c_kv_scale: torch.Tensor | None = None, **options: Any) -> list[Any]:
     """The entries token by token, and the caches."""
     kv, gamma, cos, sin, index, k_cache, ckv_cache = args
-    wide = floats(kv).reshape(-1, 576)
-    latent, rope = wide[:, :512], wide[:, 512:]
+    wide, width = floats(kv).reshape(-1, kv.size(-1)), gamma.size(0)
+    latent, rope = wide[:, :width], wide[:, width:]
     squares = torch.from_numpy(latent * latent).sum(-1, keepdim=True).numpy()
-    c = latent / np.sqrt(squares * np.float32(1 / 512) + np.float32(1e-5)) * floats(gamma)
+    c = latent / np.sqrt(squares * np.float32(1 / width) + np.float32(1e-5)) * floats(gamma)
     a, b = rope[:, ::2], rope[:, 1::2]
-    cosines, sines = floats(cos).reshape(-1, 64), floats(sin).reshape(-1, 64)
+    cosines, sines = floats(cos).reshape(-1, cos.size(-1)), floats(sin).reshape(-1, cos.size(-1))
     k = np.concatenate([a, b], -1) * cosines + np.concatenate([-b, a], -1) * sines
     caches = []
     for cache, values in ((k_cache, k), (ckv_cache, c)):
@@ -177,6 +188,15 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return call(make, ckv=int8(3, 8, 1, 512) if quantised else None, index=slots(*at)), options
 
 
+@st.composite
+def with_other_widths(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    rope, latent = draw(st.sampled_from([2, 8, 64])), draw(st.sampled_from([1, 24, 512]))
+    kv, gamma, angles = bf16(3, 1, 1, latent + rope), bf16(latent), bf16(3, 1, 1, rope)
+    caches = bf16(3, 8, 1, rope), bf16(3, 8, 1, latent)
+    return (kv, gamma, angles, angles * 0.5, slots(7, -1, 2), *caches), {"cache_mode": "PA", "is_output_kv": True}
+
+
+STATEMENTS_950 = {f"npu_{NAMES[1]}": Statement(expected, with_other_widths())}
 STATEMENTS = {f"npu_{NAMES[1]}": Statement(expected, with_data())}
 GOLDEN = {
     f"{NAMES[1]}-bfloat16": (

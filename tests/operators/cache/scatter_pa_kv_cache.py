@@ -83,6 +83,11 @@ WRONG = [
         ("cache_mode", "another mode", A, {"cache_mode": "BSND"}),
     )
 ]
+GOOD_950 = [
+    good(NAMES[0], "float32", *norm(f32), **NORM),
+    good(NAMES[0], "float8 parts", *nz(lambda *shape: i8(*shape).view(torch.float8_e4m3fn)), cache_mode="PA_NZ"),
+    good(NAMES[1], "fewer slots than tokens", *N[:2], f16(1, 2, 2, 32), f16(1, 2, 2, 64), slots(1, -1, 0), **NORM),
+]
 WRONG_VALUES = [
     bad(NAMES[0], "slot_mapping[1]", "beyond the cache", *norm(at=slots(0, 12, 1)), **NORM),
     bad(NAMES[0], "slot_mapping[2]", "beyond the parts", *nz(at=slots(0, 1, 13))),

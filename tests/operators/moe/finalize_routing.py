@@ -73,6 +73,11 @@ WRONG = [
     bad(OP, "export_for_source_row.size(0)", "tokens short", ROWS, None, None, None, SCALES, index(12), E12[:3]),
     bad(OP, "export_for_source_row.size(1)", "experts short", ROWS, None, None, None, SCALES, index(12), E12[:, :2]),
 ]
+GOOD_950 = [
+    good(OP, "float32 scales of float16", f16(12, 16), None, None, None, f32(4, 3), index(12), None),
+    good(OP, "rows for some pairs", bf16(9, 16), None, None, None, SCALES, index(12), None, drop_pad_mode=2),
+    good(OP, "pairs that are dropped", bf16(12, 16), None, None, None, SCALES, index(12) - 1, None, drop_pad_mode=2),
+]
 WRONG_VALUES = [
     bad(OP, "expanded_src_to_dst_row[", "row beyond", ROWS, None, None, None, SCALES, index(12) + 1, None),
     bad(
@@ -168,3 +173,25 @@ def statement(
 
 
 STATEMENTS = {"npu_moe_finalize_routing": Statement(statement, right_calls())}
+
+
+def statement_950(*args: Any) -> Any:
+    """As on A2 and A3 in float32, from zero; pairs without a row add nothing."""
+    (rows, skip1, skip2, bias, scales, order, chosen, mode, k), dtype = args, args[0].dtype
+    wide = [None if tensor is None else tensor.float() for tensor in (rows, skip1, skip2, bias, scales)]
+    wide[1] = torch.zeros(len(chosen), rows.shape[-1]) if skip1 is None else wide[1]
+    beyond = order >= rows.flatten(0, -2).shape[0]
+    return statement(*wide, torch.where(beyond, -1, order), chosen, mode, k).to(dtype)
+
+
+@st.composite
+def calls_950(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    (rows, skip1, skip2, bias, scales, order, chosen, mode, k), _ = draw(right_calls())
+    if scales is not None:
+        scales = scales.to(draw(st.sampled_from(FLOATS)))
+    if mode in (0, 2):
+        rows, order = rows[: draw(st.integers(1, len(rows)))], order - draw(st.integers(0, 1))
+    return (rows, skip1, skip2, bias, scales, order, chosen, mode, k), {}
+
+
+STATEMENTS_950 = {"npu_moe_finalize_routing": Statement(statement_950, calls_950())}

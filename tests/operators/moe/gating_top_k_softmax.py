@@ -44,6 +44,8 @@ def _wrong(op: str) -> list[Call]:
 
 WRONG = [*_wrong(OP), *_wrong(V2), bad(V2, "renorm", "renorm 2", f32(4, 16), k=2, renorm=2)]
 
+WRONG_950 = [bad(OP, "x.size(-1)", "too many experts", f16(2, 2049), k=2)]
+
 
 def golden() -> Case:
     def call(x: torch.Tensor, finished: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -127,3 +129,19 @@ STATEMENTS = {
     f"npu_{OP}": Statement(statement, right_calls(), bound=2.0**-21),
     f"npu_{V2}": Statement(statement_v2, right_calls_v2(), bound=2.0**-21),
 }
+
+
+def statement_950(x: torch.Tensor, k: int, finished: torch.Tensor | None) -> tuple[Any, ...]:
+    """Experts in the order of their float32 scores, whatever these are rounded to."""
+    y, index, rows = statement(x, k, finished)
+    return torch.from_numpy(y).to(x.dtype), index, rows
+
+
+@st.composite
+def halves(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Many float16 scores that round to the same number, more experts than kernels of A2 and A3 round last."""
+    x = (torch.arange(24) * 7 % 24).reshape(1, 24).mul(2.0**-9).half()
+    return (x[:, : draw(st.integers(9, 23))],), {"k": 9, "finished": None}
+
+
+STATEMENTS_950 = {f"npu_{OP}": Statement(statement_950, halves(), bound=2.0**-10)}

@@ -136,6 +136,22 @@ WRONG = [
     bad(OP, "active_expert_range", "capacity and range", f16(6, 16), E8, active_expert_range=[0, 4], **DROP),
     bad(OP, "expert_tokens_num_type", "capacity and running sum", f16(6, 16), E8, expert_tokens_num_flag=True, **DROP),
 ]
+WRONG_950 = [
+    bad(OP, "expert_tokens_num_flag", "no counts", f16(6, 16), E8, expert_num=8),
+    bad(OP, "active_num", "fewer active rows", f16(6, 16), E8, active_num=5, **COUNTS),
+    bad(
+        OP,
+        "expert_num",
+        "key-value of many experts",
+        f16(6, 16),
+        E8,
+        expert_num=5200,
+        active_expert_range=[2, 6],
+        expert_tokens_num_type=2,
+        expert_tokens_num_flag=True,
+    ),
+    bad(OP, "quant_mode", "dynamic", bf16(6, 16), E8, quant_mode=1, **COUNTS),
+]
 WRONG_VALUES = [
     bad(OP, "expert_idx[", "expert beyond the last", f16(6, 16), experts(6, 3, 8) + 8, expert_num=8),
     bad(OP, "expert_idx[", "no expert where all are here", f16(6, 16), experts(6, 3, 8, -3), expert_num=8),
@@ -262,7 +278,7 @@ def _rows(x: torch.Tensor, slots: list[int], expert_of: list[int], start: int, k
         row = numbers[pair // k]
         if mode == -1:
             expanded[slot] = row
-            if scale is not None and not options["drop_pad_mode"]:
+            if scale is not None and (options.get("on_950") or not options["drop_pad_mode"]):
                 scales[slot] = floats(scale)[pair // k]
         elif mode == 0:
             expanded[slot] = integers(row * floats(scale)[0] + floats(offset)[0], "int8")
@@ -276,3 +292,16 @@ def _rows(x: torch.Tensor, slots: list[int], expert_of: list[int], start: int, k
 
 
 STATEMENTS = {"npu_moe_init_routing_v2": Statement(statement, right_calls())}
+
+
+@st.composite
+def calls_950(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    (x, expert_idx), options = draw(right_calls().filter(lambda call: call[1]["quant_mode"] == -1))
+    return (x, expert_idx), {**options, "active_num": -1, "expert_tokens_num_flag": True}
+
+
+STATEMENTS_950 = {
+    "npu_moe_init_routing_v2": Statement(
+        lambda *args, **options: statement(*args, **options, on_950=True), calls_950(), sample=25
+    )
+}

@@ -37,6 +37,7 @@ WRONG = [
     bad(OP, "idx_type", "scatter index", f16(7, 16), COUNTS, idx_type=1),
     bad(OP, "tokens_dtype", "tokens_dtype of Ascend 950", i8(7, 16), COUNTS, tokens_dtype=1),
 ]
+GOOD_950 = [good(OP, "wide", f16(7, 16385), COUNTS)]
 WRONG_VALUES = [
     bad(OP, "expert_token_num_per_rank[0][1]", "negative", f16(7, 16), torch.tensor([[4, -1], [2, 2]])),
     bad(OP, "sum of expert_token_num_per_rank", "too few", f16(7, 16), torch.tensor([[4, 1], [1, 0]])),

@@ -53,6 +53,10 @@ WRONG = [
     bad(OUT, "probs.size(1)", "too many probabilities", f16(8, 16), INDEX, f16(1, 513)),
     bad(OUT, "sorted_indices.size(0)", "probs of other pairs", f16(8, 16), INDEX, f16(3, 2)),
 ]
+WRONG_950 = [
+    bad(IN, "num_out_tokens", "all but so many", f16(4, 16), EXPERTS, -2),
+    bad(IN, "num_out_tokens", "some rows of int8", i8(4, 16), EXPERTS, 3),
+]
 WRONG_VALUES = [
     bad(IN, "indices[", "negative expert", f16(4, 16), EXPERTS - 1),
     bad(OUT, "sorted_indices[", "negative position", f16(8, 16), INDEX - 1),
@@ -142,4 +146,25 @@ def unpermuted(rows: torch.Tensor, positions: torch.Tensor, probs: torch.Tensor 
     return torch.from_numpy(out).to(rows.dtype)
 
 
+def unpermuted_950(rows: torch.Tensor, positions: torch.Tensor, probs: torch.Tensor | None) -> Any:
+    """From zero; -1 is dropped too, and a probability of 0 is a factor like others."""
+    numbers = floats(rows)
+    tokens, k = (len(positions), 1) if probs is None else probs.shape
+    out = np.zeros((tokens, rows.shape[1]), np.float32)
+    with np.errstate(all="ignore"):
+        for pair, position in enumerate(positions.tolist()):
+            if 0 <= position < len(numbers):
+                out[pair // k] += numbers[position] * (1 if probs is None else floats(probs)[pair // k, pair % k])
+    return torch.from_numpy(out).to(rows.dtype)
+
+
+def dropping(call: Any) -> Any:
+    (rows, positions, probs), options = call
+    return (rows, positions - 1, probs), options
+
+
+STATEMENTS_950 = {
+    f"npu_{IN}": Statement(permuted, right_in().filter(lambda call: (call[0][2] or 0) >= 0)),
+    f"npu_{OUT}": Statement(unpermuted_950, right_out().map(dropping)),
+}
 STATEMENTS = {f"npu_{IN}": Statement(permuted, right_in()), f"npu_{OUT}": Statement(unpermuted, right_out())}

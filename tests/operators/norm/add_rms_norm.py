@@ -86,11 +86,19 @@ def terms(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, epsilon: floa
     return rounded(rounded(scaled * rstd, x1.dtype) * floats(gamma), x1.dtype), rstd, x
 
 
-def of(*names: str) -> Any:
+def terms_950(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, epsilon: float) -> tuple[Any, Any, Any]:
+    """Y before its rounding, rstd and the sum."""
+    wide = floats(x1) + floats(x2)
+    squares = (wide.astype(np.float64) ** 2).sum(-1, keepdims=True).astype(np.float32)
+    rstd = ONE / np.sqrt(squares * np.float32(1 / gamma.numel()) + np.float32(epsilon))
+    return wide * rstd * floats(gamma), rstd, rounded(wide, x1.dtype)
+
+
+def of(*names: str, of_call: Any = terms) -> Any:
     """The results `names` of one call."""
 
     def expected(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6) -> list[Any]:
-        y, rstd, x = terms(x1, x2, gamma, epsilon)
+        y, rstd, x = of_call(x1, x2, gamma, epsilon)
         halves = {"y": torch.from_numpy(y).to(x1.dtype), "x": torch.from_numpy(x).to(x1.dtype)}
         return [{**halves, "wide y": y, "rstd": rstd}[name] for name in names]
 
@@ -114,6 +122,12 @@ STATEMENTS = {
     "npu_add_rms_norm": Statement(of("y", "rstd", "x"), with_data()),
     "npu_add_rms_norm_cast": Statement(of("wide y", "y", "rstd", "x"), with_data()),
     "npu_add_rms_norm_v2_functional": Statement(of("rstd", "y", "x"), with_data()),
+}
+STATEMENTS_950 = {
+    "npu_add_rms_norm": Statement(of("y", "rstd", "x", of_call=terms_950), with_data()),
+    "npu_add_rms_norm_cast": Statement(of("wide y", "y", "rstd", "x", of_call=terms_950), with_data()),
+    "npu_add_rms_norm_v2": Statement(of("rstd", of_call=terms_950), with_data()),
+    "npu_add_rms_norm_v2_functional": Statement(of("rstd", "y", "x", of_call=terms_950), with_data()),
 }
 
 GOLDEN = {"add_rms_norm-bfloat16": (torch_npu.npu_add_rms_norm, (bf16(4, 16), bf16(4, 16), bf16(16)))}

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 import torch_npu
 
-from support.call_table import bad
+from support.call_table import bad, good
 from support.tensors import bf16, f16, i8
 
 OP = "apply_rotary_pos_emb"
@@ -32,5 +32,13 @@ WRONG = [
     bad(OP, "query.size(-2)", "77 heads", bf16(1, 41, 73, 128), bf16(1, 41, 4, 128), *call(bf16, 1, 41, width=128)[2:]),
     bad(OP, "layout", "BNSD", *A, "BNSD"),
     bad(OP, "rotary_mode", "interleave", *A, "BSND", "interleave"),
+]
+GOOD_950 = [
+    good(OP, "heads before positions", bf16(2, 4, 3, 64), bf16(2, 2, 3, 64), *[bf16(2, 1, 3, 64)] * 2, "BNSD"),
+    good(OP, "positions first", f16(3, 2, 4, 64), f16(3, 2, 2, 64), *[f16(3, 1, 1, 64)] * 2, "SBND"),
+    good(OP, "interleave", *call(bf16, 2, 3), "BSND", "interleave"),
+    good(OP, "quarter, of tokens", *call(f16, 5, width=40), "TND", "quarter"),
+    good(OP, "a part of another width", *call(bf16, 2, 3, width=1024)[:2], *call(bf16, 1, 3, width=6)[2:]),
+    good(OP, "256 heads", f16(1, 1, 250, 64), f16(1, 1, 6, 64), *call(f16, 1, 1)[2:]),
 ]
 GOLDEN = {f"{OP}-bfloat16": (torch_npu.npu_apply_rotary_pos_emb, A)}

@@ -37,6 +37,17 @@ GOOD = [
     good(ROPE, "not contiguous", bf16(1, 32, 4, 64).transpose(1, 2), bf16(1, 1, 32, 64), bf16(1, 1, 32, 64)),
 ]
 R = f16(1, 3, 1, 16)
+GOOD_950 = [
+    good(MUL, "quarter", bf16(2, 3, 4, 16), bf16(1, 3, 1, 16), bf16(1, 3, 1, 16), "quarter"),
+    good(MUL, "neighbours to halves", f16(2, 3, 4, 16), R, R, "interleave-half"),
+    good(MUL, "neighbours to halves, three dimensions", f16(5, 2, 8), *[f16(1, 1, 8)] * 2, "interleave-half"),
+    good(MUL, "wider", f16(2, 3, 4, 1024), *[f16(1, 3, 1, 1024)] * 2),
+    good(MUL, "one element of coefficients", f16(2, 3, 4, 16), *[f16(1, 1, 1, 16)] * 2),
+    good(MUL, "coefficients of no batch", f16(2, 3, 4, 16), *[f16(1, 3, 4, 16)] * 2),
+    good(MUL, "interleave by batches", f16(2, 3, 4, 16), *[f16(2, 3, 1, 16)] * 2, "interleave"),
+    good(MUL, "many heads of few positions", f16(2, 64, 3, 128), *[f16(1, 1, 3, 128)] * 2),
+]
+WRONG_950 = [bad(MUL, "rotate", "a matrix", f16(1, 5, 2, 8), f16(1, 5, 1, 8), f16(1, 5, 1, 8), "half", TURN.half())]
 C = f16(2, 1, 4, 64)
 WRONG = [
     bad(MUL, "input", "int8", i8(2, 3, 4, 16), R, R),
@@ -106,6 +117,16 @@ def expected_mul(x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, mode: str)
     return torch.from_numpy(one * two + turn(one, mode == "interleave") * three).to(x.dtype)
 
 
+def expected_mul_950(x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, mode: str) -> torch.Tensor:
+    one, two, three = (floats(tensor.to(x.dtype)) for tensor in (x, r1, r2))
+    if mode == "interleave-half":
+        one = np.concatenate([one[..., ::2], one[..., 1::2]], -1)
+    turned = turn(one, mode == "interleave")
+    if mode == "quarter":
+        turned = np.concatenate([turn(half, False) for half in np.split(one, 2, -1)], -1)
+    return torch.from_numpy(one * two + turned * three).to(x.dtype)
+
+
 def expected_rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     wide = floats(x)
     apart = np.concatenate([wide[..., ::2], wide[..., 1::2]], -1)
@@ -122,6 +143,13 @@ def mul_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 @st.composite
+def mul_data_950(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    (x, r1, r2, mode), _ = draw(mul_data())
+    other = draw(st.sampled_from(["interleave-half", mode if x.size(-1) % 4 else "quarter"]))
+    return (x, r1, r2, draw(st.sampled_from([mode, other]))), {}
+
+
+@st.composite
 def rope_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     make, length = draw(st.sampled_from([f16, bf16])), draw(st.integers(1, 4))
     positions = (2, 1, draw(st.sampled_from([1, length])), 64)
@@ -132,6 +160,7 @@ STATEMENTS = {
     "npu_rotary_mul": Statement(expected_mul, mul_data()),
     "npu_interleave_rope": Statement(expected_rope, rope_data()),
 }
+STATEMENTS_950 = {"npu_rotary_mul": Statement(expected_mul_950, mul_data_950())}
 X = bf16(2, 3, 4, 16)
 R1 = bf16(1, 3, 1, 16)
 GOLDEN = {

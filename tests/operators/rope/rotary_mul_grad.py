@@ -56,6 +56,16 @@ WRONG = [
     bad(BACK, "rotary_mode", "quarter", X, X, R, R, "quarter"),
 ]
 
+GOOD_950 = [
+    good(BACK, "quarter", X, X, R, R, "quarter"),
+    good(BACK, "neighbours to halves", X, X, R, R, "interleave-half"),
+    good(BACK, "the widest", *[f16(1, 3, 1, 1024)] * 4),
+    good(BACK, "one row for all", X, X, *[f16(1, 1, 1, 16)] * 2),
+    good(BACK, "shared by the batch", X, X, *[f16(1, 3, 4, 16)] * 2),
+    good(BACK, "interleaved, of every element", X, X, X, X, "interleave"),
+    good(BACK, "many terms", *MANY),
+]
+
 
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -72,7 +82,15 @@ CALLS = {f"npu_{BACK}": calls()}
 def expected(grad: torch.Tensor, x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, mode: str) -> list[torch.Tensor]:
     """The gradients of the rotation by autograd, in float64."""
     at, cos, sin = (tensor.to(x.dtype).double().requires_grad_() for tensor in (x, r1, r2))
-    if mode == "half":
+    if mode == "interleave-half":
+        at_apart = torch.cat([at[..., ::2], at[..., 1::2]], -1)
+        rotated = torch.cat([-at[..., 1::2], at[..., ::2]], -1)
+        (at_apart * cos + rotated * sin).backward(grad.to(x.dtype).double())
+        return [tensor.grad.to(x.dtype) for tensor in (at, cos, sin)]  # type: ignore[union-attr]
+    if mode == "quarter":
+        a, b, c, d = at.chunk(4, -1)
+        rotated = torch.cat([-b, a, -d, c], -1)
+    elif mode == "half":
         rotated = torch.cat([-at[..., at.size(-1) // 2 :], at[..., : at.size(-1) // 2]], -1)
     else:
         rotated = torch.stack([-at[..., 1::2], at[..., ::2]], -1).reshape(at.shape)
@@ -91,6 +109,17 @@ def data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 # The last rounding, to bfloat16, moves a result by 2**-9; float32 sums of at most 24 products by less than 2**-18.
 STATEMENTS = {f"npu_{BACK}": Statement(expected, data(), 2**-8, sample=25)}
+
+
+@st.composite
+def data_950(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    make, width = draw(st.sampled_from([f16, bf16, f32])), draw(st.sampled_from([4, 16, 40]))
+    mode = draw(st.sampled_from(["half", "interleave", "quarter", "interleave-half"]))
+    shape = draw(st.sampled_from([(1, 1, 1), (2, 1, 4), (1, 3, 4), (2, 3, 4), (1, 3, 1)]))
+    return (make(2, 3, 4, width), make(2, 3, 4, width), make(*shape, width), make(*shape, width), mode), {}
+
+
+STATEMENTS_950 = {f"npu_{BACK}": Statement(expected, data_950(), 2**-8, sample=25)}
 npu = torch.ops.npu
 GOLDEN = {
     f"{BACK}-half": (lambda g, x, c, s: npu.npu_rotary_mul_backward(g, x, c, s), (X, X.clone(), R, R.clone())),

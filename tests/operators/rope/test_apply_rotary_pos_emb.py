@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch_npu
+from graph_quant import chip
+from graph_quant.chip import ASCEND_950
 
-from operators.rope.apply_rotary_pos_emb import call
+from operators.rope.apply_rotary_pos_emb import GOOD_950, OP, call
+from support.call_table import Call, good
 from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32
 
@@ -57,3 +60,29 @@ def test_a_graph_leaves_its_inputs_unchanged() -> None:
     for result, tensor in zip(graph(*inputs), args[:2], strict=True):
         assert torch.equal(result.cpu(), expected(tensor, *args[2:]))
     assert torch.equal(inputs[0].cpu(), args[0])
+
+
+SHARED = [good(OP, name, *args, **options) for name, (args, options) in CALLS.items()]
+
+
+@pytest.mark.parametrize("call", [*GOOD_950, *SHARED])
+def test_ascend950_rounds_once_in_every_layout_and_mode(call: Call) -> None:
+    query, key, cos, sin = call.args[:4]
+    mode = call.args[5] if len(call.args) > 5 else "half"
+    with chip.use(ASCEND_950):
+        results = call.overload(*call.on("npu")[0], **call.kwargs)
+    for result, x in zip(results, (query, key), strict=True):
+        width = cos.size(-1)
+        part = floats(x[..., :width])
+        turned = np.concatenate([np.concatenate([-b, a], -1) for a, b in _pairs(part, mode)], -1)
+        if mode == "interleave":
+            turned = np.stack(np.split(turned, 2, -1), -1).reshape(part.shape)
+        rotated = torch.from_numpy(part * floats(cos) + turned * floats(sin)).to(x.dtype)
+        assert torch.equal(result.cpu(), torch.cat([rotated, x[..., width:]], -1))
+
+
+def _pairs(x: Any, mode: str) -> list[Any]:
+    """The elements that are rotated with each other."""
+    if mode == "interleave":
+        return [(x[..., ::2], x[..., 1::2])]
+    return [np.split(part, 2, -1) for part in (np.split(x, 2, -1) if mode == "quarter" else [x])]
