@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import operator
 from graph_quant.meta.rules import Rules
@@ -74,4 +75,6 @@ def plan_call(
     return plan_of(rules, operands, attrs)
 
 
-fused_infer_attention_score = operator("npu_fused_infer_attention_score", reference=reference)(plan_call)
+fused_infer_attention_score = operator("npu_fused_infer_attention_score", reference=reference, chips=A2_A3_950)(
+    plan_call
+)

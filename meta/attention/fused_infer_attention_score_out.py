@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.attention.fused_infer_attention_score import plan_call as first
 from graph_quant.meta.attention.fused_infer_attention_score_v2 import plan_call as second
 from graph_quant.meta.attention.inference import AttentionPlan
@@ -72,7 +73,11 @@ def _plan_workspace(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Pl
     return with_signature(_names(plan_call), plan_workspace)
 
 
-operator("npu_fused_infer_attention_score.out", reference=write_out)(_plan_out(first))
-operator("npu_fused_infer_attention_score_v2.out", reference=write_out)(_plan_out(second))
-operator("_npu_fused_infer_attention_score_get_max_workspace", reference=empty_workspace)(_plan_workspace(first))
-operator("_npu_fused_infer_attention_score_v2_get_max_workspace", reference=empty_workspace)(_plan_workspace(second))
+operator("npu_fused_infer_attention_score.out", reference=write_out, chips=A2_A3_950)(_plan_out(first))
+operator("npu_fused_infer_attention_score_v2.out", reference=write_out, chips=A2_A3_950)(_plan_out(second))
+operator("_npu_fused_infer_attention_score_get_max_workspace", reference=empty_workspace, chips=A2_A3_950)(
+    _plan_workspace(first)
+)
+operator("_npu_fused_infer_attention_score_v2_get_max_workspace", reference=empty_workspace, chips=A2_A3_950)(
+    _plan_workspace(second)
+)

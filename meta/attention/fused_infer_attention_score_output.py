@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.attention.fused_infer_attention_score import OP as FIRST
 from graph_quant.meta.attention.fused_infer_attention_score_v2 import OP as SECOND
 from graph_quant.meta.attention.fused_infer_attention_score_v2 import check_out_dtype
@@ -37,7 +38,7 @@ def _plan(rules: Rules, operands: Operands, attrs: Attributes) -> OutputPlan:
     return OutputPlan(results, results)
 
 
-@operator("_npu_fused_infer_attention_score_infer_output", reference=allocate)
+@operator("_npu_fused_infer_attention_score_infer_output", reference=allocate, chips=A2_A3_950)
 def first(
     rules: Rules,
     query: Tensor,
@@ -56,7 +57,7 @@ def first(
     return _plan(rules, operands, attrs)
 
 
-@operator("_npu_fused_infer_attention_score_v2_infer_output", reference=allocate)
+@operator("_npu_fused_infer_attention_score_v2_infer_output", reference=allocate, chips=A2_A3_950)
 def second(
     rules: Rules,
     query: Tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import SCALAR_TYPES
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import Plan, Result, operator
@@ -127,4 +128,6 @@ def check_out_dtype(rules: Rules, out_dtype: int | None, plan: Plan) -> None:
     rules.require(dtype == result.dtype, lambda: f"out_dtype must be None or {result.dtype}, got {dtype or out_dtype}")
 
 
-fused_infer_attention_score_v2 = operator("npu_fused_infer_attention_score_v2", reference=reference)(plan_call)
+fused_infer_attention_score_v2 = operator("npu_fused_infer_attention_score_v2", reference=reference, chips=A2_A3_950)(
+    plan_call
+)

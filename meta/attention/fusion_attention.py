@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.attention.fusion_rules import Arguments, check, draws, result_shape, rows_shape, weights
 from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention.ascend950 import find_undescribed_in_training
 from graph_quant.reference.attention.fusion_attention_node import (
     compute,
     compute_gradients,
@@ -77,6 +79,9 @@ def _check_part(rules: Rules, name: str, rope: Tensor, whole_name: str, whole: T
 
 
 def _forward(rules: Rules, arguments: Arguments) -> tuple[Result, ...]:
+    if rules.chip is ASCEND_950:
+        undescribed = find_undescribed_in_training(arguments)
+        rules.require(undescribed is None, lambda: str(undescribed))
     check(rules, arguments)
     _check_rope(rules, arguments)
     query, rows = arguments["query"], Result(rows_shape(arguments), torch.float32)
@@ -151,12 +156,17 @@ def _planning_gradients(names: tuple[str, ...]) -> Any:
     return with_signature(("rules", *names), plan)
 
 
-fusion_attention = operator("npu_fusion_attention", reference=with_signature(FORWARD, compute))(_planning(FORWARD))
-fusion_attention_v2 = operator("npu_fusion_attention_v2", reference=with_signature(FORWARD_V2, compute))(
-    _planning(FORWARD_V2)
+fusion_attention = operator("npu_fusion_attention", reference=with_signature(FORWARD, compute), chips=A2_A3_950)(
+    _planning(FORWARD)
 )
+fusion_attention_v2 = operator(
+    "npu_fusion_attention_v2", reference=with_signature(FORWARD_V2, compute), chips=A2_A3_950
+)(_planning(FORWARD_V2))
 fusion_attention_v3 = operator(
-    "npu_fusion_attention_v3", reference=with_signature(FORWARD_V3, compute_v3), on_any_device=_HOST_LENGTHS
+    "npu_fusion_attention_v3",
+    reference=with_signature(FORWARD_V3, compute_v3),
+    on_any_device=_HOST_LENGTHS,
+    chips=A2_A3_950,
 )(with_signature(("rules", *FORWARD_V3), _plan_v3))
 fusion_attention_grad = operator("npu_fusion_attention_grad", reference=with_signature(BACKWARD, compute_gradients))(
     _planning_gradients(BACKWARD)

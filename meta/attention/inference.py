@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from graph_quant.chip import ASCEND_950
 from graph_quant.meta.attention import caches, kernel_limits, masking, packed_sequences, quantisation
 from graph_quant.meta.operator import Plan, Result
 from graph_quant.meta.rules import Rules, guard_or_false
+from graph_quant.reference.attention.ascend950 import find_undescribed
 from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.layouts import LAYOUTS
 from graph_quant.reference.attention.results import lse_shape, query_sizes, result_dtype, result_shape
@@ -42,6 +44,9 @@ def plan_of(
     check_query(rules, operands, attrs, layouts)
     caches.check(rules, operands, attrs)
     _check_rope(rules, operands, attrs)
+    if rules.chip is ASCEND_950:
+        undescribed = find_undescribed(operands, attrs)
+        rules.require(undescribed is None, lambda: str(undescribed))
     quantisation.check(rules, operands, attrs)
     masking.check(rules, operands, attrs)
     _check_lengths(rules, operands, attrs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.attention.top_k_top_p import top_k_top_p as reference
 from torch import Tensor
 
 
-@operator("npu_top_k_top_p", reference=reference)
+@operator("npu_top_k_top_p", reference=reference, chips=A2_A3_950)
 def top_k_top_p(rules: Rules, logits: Tensor, p: Tensor | None, k: Tensor | None) -> Plan:
     """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("logits", logits, FLOATS)

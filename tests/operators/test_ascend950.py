@@ -5,6 +5,7 @@ It computes what they do, and refuses what they refuse; what differs is in the t
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from graph_quant import chip
 from graph_quant.chip import A2, A2_A3_950, ASCEND_950
 from graph_quant.meta import RECORDS, full
 from graph_quant.refusals import Refusal
+from hypothesis import reject
 from torch.utils._pytree import tree_leaves
 
 from operators.test_statements import assert_agrees_with_statement
-from support.all_calls import GOOD, GOOD_950, STATEMENTS, STATEMENTS_950, WRONG, WRONG_950, Call
+from support.all_calls import GOOD, GOOD_950, STATEMENTS, STATEMENTS_950, WRONG, WRONG_950, Call, overload
 
 SAMPLE = 4
 # Eagerly their aclnn functions call other kernels on 950, which has none for their GE nodes.
@@ -113,7 +115,17 @@ def test_calls_of_950_alone(call: Call) -> None:
 
 @pytest.mark.parametrize("op", [op for op in {**STATEMENTS, **STATEMENTS_950} if is_shared(op)])
 def test_results_agree_with_the_statement(op: str) -> None:
-    assert_agrees_with_statement(op, {**STATEMENTS, **STATEMENTS_950}[op], SAMPLE)
+    statement = {**STATEMENTS, **STATEMENTS_950}[op]
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return (statement.computed or overload(op))(*args, **kwargs)
+        except RuntimeError as error:
+            if "not described for Ascend 950 yet" not in str(error):
+                raise
+            return reject()
+
+    assert_agrees_with_statement(op, replace(statement, computed=compute), SAMPLE)
 
 
 def _in_graph(op: str) -> list[Call]:

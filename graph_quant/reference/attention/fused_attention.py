@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import torch
+from graph_quant.chip import is_950
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from . import antiquant, masks, paging, token_spans
 from .arithmetic import Arithmetic, Int8Latent, Int8Prompt
+from .ascend950 import check_rows, find_undescribed
 from .inference_call import Attributes, Operands
 from .layouts import from_bnsd, to_bnsd
 from .post_quant import quantise_result
@@ -22,6 +24,10 @@ _LATENT, _CAUSAL = 512, 3
 
 def fused_attention(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tensor]:
     """The result in its layout, and the log-sum-exp: (T, head, 1) or (batch, head, token, 1)."""
+    on_950 = is_950()
+    undescribed = find_undescribed(operands, attrs) if on_950 else None
+    if undescribed is not None:
+        raise Refusal(f"{attrs.op}: {undescribed}")
     query = _concat_rope(operands.query, operands.query_rope, attrs)
     out = torch.zeros(*query.shape[:3], value_channels(operands, attrs))
     lse = torch.full(query.shape[:3], torch.inf)
@@ -33,15 +39,16 @@ def fused_attention(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tens
         if span.length == 0:
             continue
         keys, values, key_span = source.sequence(sequence)
-        if keys.tokens == 0 and is_split_fuse(operands, attrs):
+        if keys.tokens == 0 and is_split_fuse(operands, attrs) and not on_950:
             continue  # the kernel writes the initial values, also beside a sink
+        score_mod = score_mods.of(sequence, span, key_span, keys.tokens)
+        if on_950:
+            check_rows(attrs.op, score_mod.hidden, keys.tokens, sequence)
         if query.size(2) > 1:
             _check_offset(operands, attrs, sequence, span.length, keys.tokens)
         arithmetic = _arithmetic(operands, attrs, span)
         index = (span.batch, slice(None), slice(span.start, span.stop))
-        out[index], lse[index] = attend(
-            query[index], keys, values, score_mods.of(sequence, span, key_span, keys.tokens), arithmetic
-        )
+        out[index], lse[index] = attend(query[index], keys, values, score_mod, arithmetic)
     result = quantise_result(out, operands.quant_scale2, operands.quant_offset2, result_dtype(operands))
     return from_bnsd(result, attrs.out_layout), _format_lse(lse, attrs)
 

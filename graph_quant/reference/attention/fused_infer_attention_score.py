@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -20,7 +21,7 @@ def fused_infer_attention_score(operands: Operands, attrs: Attributes) -> tuple[
     return fused_attention(operands, attrs)
 
 
-@kernel("FusedInferAttentionScore", flops=CONTRACTION)
+@kernel("FusedInferAttentionScore", flops=CONTRACTION, chips=A2_A3_950)
 def fused_infer_attention_score_node(
     query: Tensor,
     key: Sequence[Tensor],

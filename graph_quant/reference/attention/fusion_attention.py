@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant import native
+from graph_quant.chip import is_950
 from torch import Tensor
 
 from .layouts import empty_in_layout, from_bnsd, to_bnsd
@@ -35,6 +36,8 @@ def forward(call: TrainingCall, query: Tensor, key: Tensor, value: Tensor) -> tu
     """The result in its layout, and the largest score and the sum of exponentials of each row."""
     q, k, v = call.to_bnsd(query, key, value)
     pairs = call.sequences(q, k)
+    if is_950():
+        call.check_rows_950(pairs)
     bits = call.kept_weights(pairs)
     if bits is None and call.is_plain and native.can_attend(q, k, v):
         return _native_forward(call, q, k, v, pairs)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from graph_quant.chip import A2_A3_950, is_950
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rng import next_seed_and_offset
@@ -136,7 +137,7 @@ def fusion_attention_backward(
     return list(backward(_make_node_call(f"{OP}_grad", optional, layout, scale, numbers), *tensors)[:4])
 
 
-@kernel("FlashAttentionScore", flops=CONTRACTION)
+@kernel("FlashAttentionScore", flops=CONTRACTION, chips=A2_A3_950)
 def flash_attention_score_node(
     query: Tensor,
     key: Tensor,
@@ -162,6 +163,8 @@ def flash_attention_score_node(
 ) -> tuple[Tensor, ...]:
     optional = [real_shift, atten_mask, actual_seq_qlen, actual_seq_kvlen]
     numbers = [head_num, pre_tockens, next_tockens, inner_precise, sparse_mode]
+    if real_shift is not None and is_950():
+        raise NotImplementedError("FlashAttentionScore: real_shift has no host kernel of Ascend 950")
     return tuple(fusion_attention_forward([query, key, value], optional, input_layout, scale_value, numbers))
 
 

@@ -19,6 +19,7 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from . import masks, token_spans
+from .ascend950 import check_rows
 from .layouts import to_bnsd
 from .pse_shift import Pairs, PseShift, slice_sequence
 from .sequence_attention import HIDDEN
@@ -146,6 +147,14 @@ class TrainingCall:
         if by_position is not None and self.sparse_mode == PREFIX_TABLE and self.prefix is not None:
             by_position = by_position & (torch.arange(keys) >= self.prefix[sequence])
         return None if by_position is None else by_position[None], None if by_mask is None else by_mask.bool()
+
+    def check_rows_950(self, pairs: Pairs) -> None:
+        """Refuse sequences in which a query sees no key, which are not described for Ascend 950."""
+        for sequence, (queries, keys) in enumerate(pairs):
+            if queries.length:
+                by_position, by_mask = self._hidden(pairs, sequence)
+                hidden = by_position if by_mask is None else by_mask if by_position is None else by_mask | by_position
+                check_rows(self.op, hidden, keys.length, sequence)
 
     def native_mask(self, pairs: Pairs, sequence: int) -> native.HiddenKeys:
         """The mask of one sequence, for the compiled loop."""

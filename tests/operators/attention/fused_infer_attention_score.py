@@ -76,6 +76,21 @@ GOOD = [
             actual_shared_prefix_len=[3]),
     allowed("int8 result", Q, K, K, **GQA, quant_scale2=f32(4, 32), quant_offset2=f32(4, 32)),
 ]  # fmt: skip
+WRONG_950 = [
+    refused("pse_shift", "shift", Q, K, K, **GQA, pse_shift=f16(1, 4, 3, 5)),
+    refused("quant_scale2", "int8 result", Q, K, K, **GQA, quant_scale2=f32(4, 32)),
+    refused("key_antiquant_scale", "int8 cache", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA, **CACHE),
+    refused("antiquant_scale", "one scale", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+            antiquant_scale=f16(2).abs()),
+    refused("dequant_scale1", "int8 throughout", i8(2, 4, 3, 32), i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA, **INT8,
+            quant_scale2=f32(1).abs()),
+    refused("query_padding_size", "left padding", Q, K, K, **GQA, actual_seq_lengths=[2, 1],
+            actual_seq_lengths_kv=[3, 4], query_padding_size=ends(1, dtype=torch.int64)),
+    refused("key_shared_prefix", "shared prefix", Q, K, K, **GQA, key_shared_prefix=f16(1, 2, 4, 32),
+            value_shared_prefix=f16(1, 2, 4, 32), actual_shared_prefix_len=[3]),
+    refused("atten_mask", "a mask of two dimensions", Q, K, K, **GQA, atten_mask=u8(3, 5) > 99),
+    refused("inner_precise", "rows repaired", Q, K, K, **GQA, inner_precise=2),
+]  # fmt: skip
 WRONG = [
     refused("input_layout", "a layout of training", Q, K, K, **{**GQA, "input_layout": "SBH"}),
     refused("key_rope.size(0)", "fewer blocks of rope", bf16(3, 4, 512), NZ, NZ, **LATENT, **LATENT_BLOCKS,

@@ -71,6 +71,12 @@ GOOD = [
     allowed("a sink in batches", Q, K, K, **GQA, learnable_sink=bf16(4)),
     allowed("int8 latent", i8(3, 4, 512), NZ, NZ, **LATENT, **SCALES),
 ]
+WRONG_950 = [
+    refused("sparse_mode", "a tree", bf16(3, 4, 512), PAGES, PAGES, **{**PLAIN, **TREE}),
+    refused("learnable_sink", "a bfloat16 sink of float16", Q, K, K, **GQA, learnable_sink=bf16(4)),
+    refused("dequant_scale_key", "an int8 cache", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+            **{"dequant_scale_key": f16(1, 2, 1, 32), "dequant_scale_value": f16(1, 2, 1, 32)}),
+]  # fmt: skip
 WRONG = [
     refused("num_query_heads", "no heads", Q, K, K, **{**GQA, "num_query_heads": 0}),
     refused("actual_seq_qlen", "sequences without lengths", *SINK, **{**T, "actual_seq_qlen": None}),

@@ -33,6 +33,13 @@ GOOD: list[Call] = [
          sparse_mode=3, scale=0.25),
     good(f"{NAME}_grad", "shift", Q, K, K, f16(2, 4, 3, 16), *FOUR, **gradient(pse=f16(1, 4, 3, 5)), scale_value=0.25),
 ]  # fmt: skip
+WRONG_950 = [
+    bad(NAME, "pse", "shift", Q, K, K, *FOUR, pse=f16(1, 4, 3, 5)),
+    bad(NAME, "sink", "a sink", Q, K, K, *FOUR, sink=f32(4)),
+    bad(NAME, "keep_prob", "dropout", Q, K, K, *FOUR, keep_prob=0.5),
+    bad(NAME, "inner_precise", "rows repaired", Q, K, K, *FOUR, inner_precise=2),
+    bad(NAME, "query", "float32", Q.float(), K.float(), K.float(), *FOUR),
+]
 WRONG: list[Call] = [
     bad(NAME, "input_layout", "NTD", Q, K, K, 4, "NTD"),
     bad(NAME, "head_num", "no heads", Q, K, K, 0, "BNSD"),
