@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from graph_quant import meta
+from graph_quant import chip, meta
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from support.all_calls import WRONG, WRONG_EAGERLY, WRONG_FORMATS, WRONG_VALUES, Call
+from support.all_calls import WRONG, WRONG_950, WRONG_EAGERLY, WRONG_FORMATS, WRONG_VALUES, Call
 from support.stated_rules import refusing_lines, rules_without_a_call
 
 # Families whose tables have a wrong call for each rule, and files whose rules are covered by another test instead.
@@ -133,13 +133,14 @@ def plan(call: Call) -> None:
     record = meta.RECORDS[meta.full(call.op)]
     if any(call is wrong for wrong in WRONG_FORMATS):
         call.overload(*call.on("npu")[0], **call.on("npu")[1])
-    record.plan(record.bind(*call.on("cpu")))
+    with chip.use(chip.ASCEND_950 if any(call is wrong for wrong in WRONG_950) else chip.A2):
+        record.plan(record.bind(*call.on("cpu")))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_rule_refuses_a_call_of_the_tables(family: str) -> None:
     folder = Path(meta.__file__).parent
-    calls = [call for call in (*WRONG, *WRONG_EAGERLY, *WRONG_FORMATS) if is_of(family, call)]
+    calls = [call for call in (*WRONG, *WRONG_EAGERLY, *WRONG_FORMATS, *WRONG_950) if is_of(family, call)]
     refused = set().union(*(refusing_lines(partial(plan, call)) for call in calls))
     modules = (folder / family).glob("*.py")
     checked = (module for module in modules if f"{family}/{module.name}" not in COVERED_BY)
