@@ -17,7 +17,14 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
-DIVIDING_NAMES = {"int8": "torch.qint8", "uint8": "torch.quint8", "int32": "torch.qint32"}
+DIVIDING_NAMES = {
+    "int8": "torch.qint8",
+    "uint8": "torch.quint8",
+    "int32": "torch.qint32",
+    "float8_e4m3fn": "torch.float8_e4m3fn",
+    "float8_e5m2": "torch.float8_e5m2",
+    "hifloat8": "torch.hifloat8",
+}
 
 
 @lowers("npu_quantize")
@@ -37,7 +44,7 @@ def _divide(x: Tensor, scales: Tensor, zero_points: Tensor | None, plan: Quantiz
     inputs = [parameter for parameter in (x, scales, zero_points) if parameter is not None]
     mixed = any(parameter.meta.dtype != torch.bfloat16 for parameter in inputs)
     parameters = [
-        _along_axis(_widened(parameter, (torch.bfloat16,)) if mixed else parameter, parameter, x.rank, plan.along)
+        _along_axis(_widened(parameter, HALVES) if mixed else parameter, parameter, x.rank, plan.along)
         for parameter in (scales, zero_points)
     ]
     name = DIVIDING_NAMES[plan.destination.name]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from graph_quant import int4
 from graph_quant.destination import INT32, NARROW, Destination
-from graph_quant.narrow_floats import encode, encode_hif8, find_format
+from graph_quant.narrow_floats import RINT, encode, encode_hif8, find_format
+from graph_quant.reference.narrow_casts import encode_in_bytes
 
 
 def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
@@ -29,6 +30,8 @@ def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
 
 def _narrow(values: torch.Tensor, destination: Destination) -> torch.Tensor:
     target = find_format(destination.storage)
+    if target is not None and torch.compiler.is_compiling():
+        return encode_in_bytes(values, target.name, RINT).view(destination.storage)
     if target is not None:
         return encode(values, target)
     return encode_hif8(torch.where(values == values, values, 0.0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import INT4, INT8, Destination
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
@@ -26,7 +27,7 @@ class GroupQuantPlan(Plan):
     destination: Destination
 
 
-@operator("npu_group_quant", reference=reference)
+@operator("npu_group_quant", reference=reference, chips=A2_A3_950)
 def group_quant(
     rules: Rules,
     x: Tensor,

@@ -5,6 +5,9 @@ axis's 1; zero_points are like scales. The axis is -2, or anything above it, whi
 Results are int8, or int32 at 1/8 of the last dimension. Dividing, scales and zero_points are one-
 dimensional and any axis will do; results are int8, uint8 or int32. In both the parameters are one element
 or as many as the axis has positions.
+
+On Ascend 950 results are also float8_e4m3fn, float8_e5m2 or, in uint8, HiFloat8; dividing scales are also float16, and
+zero points beside them float32.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from graph_quant.destination import INT4, INT8, INT32, UINT8, Destination
+from graph_quant.chip import A2_A3_950, ASCEND_950
+from graph_quant.destination import INT4, INT8, INT32, NARROW, UINT8, Destination
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, guard_or_false
 from graph_quant.reference.quant.quantize import quantize as reference
@@ -20,6 +24,7 @@ from torch import Tensor
 
 DIVIDING_SCALES = (torch.float32, torch.bfloat16)
 DIVIDING_ZERO_POINTS = (torch.int8, torch.uint8, torch.int32, torch.bfloat16)
+DIVIDING_ZERO_POINTS_950 = (*DIVIDING_ZERO_POINTS, torch.float32)
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class QuantizePlan(Plan):
     divide: bool
 
 
-@operator("npu_quantize", reference=reference)
+@operator("npu_quantize", reference=reference, chips=A2_A3_950)
 def quantize(
     rules: Rules,
     x: Tensor,
@@ -54,13 +59,15 @@ def _check_dividing(
     rules: Rules, x: Tensor, scales: Tensor, zero_points: Tensor | None, dtype: torch.dtype | int, axis: int
 ) -> tuple[Destination, int]:
     why = " with div_mode=True"
-    if rules.destination("dtype", dtype, (INT8, UINT8, INT32, INT4)) is INT4:
+    if rules.destination("dtype", dtype, (INT8, UINT8, INT32, INT4, *NARROW)) is INT4:
         rules.refuse("dtype torch.quint4x2 needs div_mode=False, got div_mode=True")
-    destination = rules.destination("dtype", dtype, (INT8, UINT8, INT32))
-    rules.dtype("scales", scales, DIVIDING_SCALES, why)
+    is_950 = rules.chip is ASCEND_950
+    destination = rules.destination("dtype", dtype, (INT8, UINT8, INT32, *(NARROW if is_950 else ())))
+    rules.dtype("scales", scales, FLOATS if is_950 else DIVIDING_SCALES, why)
     rules.rank("scales", scales, 1, why=why)
     if zero_points is not None:
-        rules.dtype("zero_points", zero_points, DIVIDING_ZERO_POINTS, why)
+        allowed = DIVIDING_ZERO_POINTS_950 if is_950 else DIVIDING_ZERO_POINTS
+        rules.dtype("zero_points", zero_points, allowed, why)
         rules.rank("zero_points", zero_points, 1, why=why)
         rules.equal("zero_points.size(0)", zero_points.size(0), "scales.size(0)", scales.size(0))
     if rules.is_eager:
@@ -92,7 +99,7 @@ def _is_bfloat16(tensor: Tensor | None) -> bool:
 def _check_multiplying(
     rules: Rules, x: Tensor, scales: Tensor, zero_points: Tensor | None, dtype: torch.dtype | int, axis: int
 ) -> tuple[Destination, int]:
-    destination = rules.destination("dtype", dtype, (INT8, INT4))
+    destination = rules.destination("dtype", dtype, (INT8, INT4, *(NARROW if rules.chip is ASCEND_950 else ())))
     lowest = max(-2, -x.dim())
     rules.require(lowest <= axis < x.dim(), lambda: f"axis must lie in [{lowest}, {x.dim() - 1}], got {axis}")
     axis = min(axis, -1)

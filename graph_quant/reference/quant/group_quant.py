@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant import native
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import checked_ends, group_of_row, row_blocks
@@ -72,7 +73,7 @@ def dequantise(
     return values / scale.float()[group_of_row(group_index, y.size(0))]
 
 
-@kernel("GroupQuant", flops=3, exact=True, same=("scale", "offset"), packs=True)
+@kernel("GroupQuant", flops=3, exact=True, same=("scale", "offset"), packs=True, chips=A2_A3_950)
 def group_quant_node(
     x: torch.Tensor,
     scale: torch.Tensor,

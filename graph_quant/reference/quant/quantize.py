@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import torch
-from graph_quant.destination import INT8, INT32, UINT8, Destination, element_destination
+from graph_quant.chip import A2_A3_950
+from graph_quant.destination import HIFLOAT8, INT8, INT32, NARROW, UINT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.dequantise import elements
@@ -37,7 +38,8 @@ def quantize(
         scales: One scale, or one for each index of the axis ``along``.
         zero_points: Zero points of the same shape, or None.
         along: The axis that ``scales`` belongs to.
-        destination: What to store: INT8, UINT8, INT32 or INT4 of ``graph_quant.destination``.
+        destination: What to store: INT8, UINT8, INT32 or INT4 of ``graph_quant.destination``; on Ascend 950 also E4M3,
+            E5M2 or HIFLOAT8.
         divide: Divide by the scale instead of multiplying.
 
     Returns:
@@ -104,7 +106,7 @@ def _pick(rows: torch.Tensor, part: slice) -> torch.Tensor:
     return rows if rows.size(0) == 1 else rows[part]
 
 
-@kernel("AscendQuantV2", flops=3, exact=True, same=("x", "scale", "offset"), packs=True)
+@kernel("AscendQuantV2", flops=3, exact=True, same=("x", "scale", "offset"), packs=True, chips=A2_A3_950)
 def ascend_quant(
     x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, *, dst_type: int = 2, axis: int = -1
 ) -> torch.Tensor:
@@ -115,10 +117,11 @@ def ascend_quant(
 
 
 # The attribute is the name of a torch dtype.
-_DESTINATIONS = {str(dtype): output for output in (INT8, UINT8, INT32) for dtype in output.spellings}
+_DESTINATIONS = {str(dtype): output for output in (INT8, UINT8, INT32, *NARROW) for dtype in output.spellings}
+_DESTINATIONS["torch.hifloat8"] = HIFLOAT8
 
 
-@kernel("Quantize", flops=3, exact=True)
+@kernel("Quantize", flops=3, exact=True, chips=A2_A3_950)
 def quantize_node(
     x: torch.Tensor, scales: torch.Tensor, zero_points: torch.Tensor | None = None, *, dtype: str, axis: int = 1
 ) -> torch.Tensor:
