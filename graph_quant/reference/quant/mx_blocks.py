@@ -19,8 +19,8 @@ import ctypes
 from dataclasses import dataclass
 
 import torch
-from graph_quant.narrow_floats import FORMATS, RINT, NarrowFloat, decode, encode, pack_pairs
-from graph_quant.reference.opaque import opaque
+from graph_quant.narrow_floats import RINT, NarrowFloat, decode, encode, pack_pairs
+from graph_quant.reference.narrow_casts import encode_in_bytes
 from torch import Tensor
 from torch.nn import functional
 
@@ -61,28 +61,17 @@ def quantise_blocks(x: Tensor, axis: int, rule: MxRule) -> tuple[Tensor, Tensor]
     moved = x.movedim(axis, -1)
     length = moved.size(-1)
     blocks = functional.pad(moved, (0, -length % rule.block_size)).unflatten(-1, (-1, rule.block_size))
-    codes, multiplier = _scales(blocks.abs().amax(-1), rule)
+    codes, multiplier = scale_blocks(blocks.abs().amax(-1), rule)
     values = blocks.float() * multiplier.unsqueeze(-1)
     if torch.compiler.is_compiling() and x.dtype == torch.float32:
-        y = mx_encode_in_bytes(values, rule.target.name, rule.round_mode)
+        y = encode_in_bytes(values, rule.target.name, rule.round_mode)
     else:
         y = encode(values, rule.target, rule.round_mode).view(torch.uint8)
     y = y.flatten(-2)[..., :length].movedim(-1, axis).contiguous()
     return y if rule.target.dtype is None else y.view(rule.target.dtype), codes.movedim(-1, axis)
 
 
-def _infer_bytes(values: Tensor, _name: str, _mode: str) -> Tensor:
-    return values.new_empty(values.shape, dtype=torch.uint8)
-
-
-@opaque(_infer_bytes)
-def mx_encode_in_bytes(values: Tensor, name: str, mode: str) -> Tensor:
-    """The codes of ``encode`` as bytes. Inductor's own code for float32 is wrong in the last block if that is short."""
-    target = next(candidate for candidate in FORMATS if candidate.name == name)
-    return encode(values, target, mode).view(torch.uint8)
-
-
-def _scales(largest: Tensor, rule: MxRule) -> tuple[Tensor, Tensor]:
+def scale_blocks(largest: Tensor, rule: MxRule) -> tuple[Tensor, Tensor]:
     """The codes of scales, and what elements are multiplied by, from the largest magnitudes of blocks."""
     bits = largest.float().view(torch.int32)
     invalid = (bits >> 23) == _EXPONENT
