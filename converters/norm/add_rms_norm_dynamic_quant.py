@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.converters.lowering import lowers, stored
-from graph_quant.destination import Destination
+from graph_quant.destination import HIFLOAT8, NARROW, Destination
+from graph_quant.ge import TO_ATTRIBUTE, TO_DESC
 from graph_quant.meta.norm.add_rms_norm_dynamic_quant import NormQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
+
+_STORED = {destination.name: destination.name for destination in NARROW} | {HIFLOAT8.name: "uint8"}
 
 
 @lowers("npu_add_rms_norm_dynamic_quant")
@@ -47,4 +50,8 @@ def _result(y: Tensor, wanted: bool, destination: Destination, rank: int) -> Ten
     y.desc.dtype = destination.ge_desc
     if wanted:
         return stored(y, destination, leading=[0] * (rank - 1))
+    if destination in NARROW:
+        zero = ge.Bitcast(ge.Const(0, dtype=DataType.DT_UINT8), type=TO_ATTRIBUTE[_STORED[destination.name]])
+        zero.desc.dtype = TO_DESC[_STORED[destination.name]]
+        return zero
     return ge.Const(0, dtype=DataType.DT_INT32 if destination.is_packed else DataType.DT_INT8)

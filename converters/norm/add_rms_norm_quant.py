@@ -6,8 +6,10 @@ TorchAir has a function for neither. Scales of float16 and zero points of int8 a
 from __future__ import annotations
 
 import torch
-from graph_quant.converters.lowering import as_float, lowers
-from graph_quant.destination import INT8, INT32
+from graph_quant.chip import ASCEND_950
+from graph_quant.converters.lowering import as_float, lowers, stored
+from graph_quant.destination import HIFLOAT8, INT8, INT32, Destination
+from graph_quant.ge import TO_ATTRIBUTE, TO_DESC
 from graph_quant.meta.norm.add_rms_norm_quant import AddNormQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
@@ -33,17 +35,22 @@ def lower(
     if plan.per_tensor:
         assert beta is not None
         gamma, beta = _row(gamma), _row(beta)
+    is_950 = plan.chip is ASCEND_950
     inputs = {
         "x1": x1,
         "x2": x2,
         "gamma": gamma,
-        "scales1": as_float(scales1) if scales1.meta.dtype == torch.float16 else scales1,
+        "scales1": as_float(scales1) if scales1.meta.dtype == torch.float16 and not is_950 else scales1,
         "scales2": scales2,
         "zero_points1": _widened(zero_points1),
         "zero_points2": zero_points2,
         "bias" if plan.per_tensor else "beta": beta,
     }
-    attributes = {"epsilon": attr.Float(epsilon), "div_mode": attr.Bool(div_mode), "dst_type": attr.Int(INT8.ge_attr)}
+    attributes = {
+        "epsilon": attr.Float(epsilon),
+        "div_mode": attr.Bool(div_mode),
+    }
+    attributes["dst_type"] = attr.Int(plan.destination.ge_attr)
     results = ge_op(
         op_type="AddRmsNormQuantV2" if plan.per_tensor else "AddRmsNormQuant",
         inputs=inputs,
@@ -51,9 +58,13 @@ def lower(
         attrs=attributes,
     )
     y1, y2, x = results[:3]
-    for y in (y1, y2):
-        y.desc.dtype = INT8.ge_desc
-    return y1, y2 if scales2 is not None else _zeros(y1), x
+    leading = [0] * (x1.rank - 1)
+    if plan.destination is INT8:
+        for y in (y1, y2):
+            y.desc.dtype = INT8.ge_desc
+        return y1, y2 if scales2 is not None else _zeros(y1), x
+    y1 = stored(y1, plan.destination, leading)
+    return y1, stored(y2, plan.destination, leading) if scales2 is not None else _narrow_zeros(y1, plan.destination), x
 
 
 def _widened(zero_points: Tensor | None) -> Tensor | None:
@@ -68,6 +79,19 @@ def _zeros(y: Tensor) -> Tensor:
     zeros = ge.ZerosLike(y)
     zeros.desc.dtype = y.desc.dtype
     return zeros
+
+
+def _narrow_zeros(y: Tensor, destination: Destination) -> Tensor:
+    """Zeros like ``y``, which is float8, or HiFloat8 in uint8: ZerosLike takes bytes."""
+    if destination is HIFLOAT8:
+        return _zeros(y)
+    return _bits(_zeros(_bits(y, "uint8")), destination.name)
+
+
+def _bits(x: Tensor, dtype: str) -> Tensor:
+    cast = ge.Bitcast(x, type=TO_ATTRIBUTE[dtype])
+    cast.desc.dtype = TO_DESC[dtype]
+    return cast
 
 
 def _row(row: Tensor) -> Tensor:

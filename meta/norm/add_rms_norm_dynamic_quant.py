@@ -3,7 +3,8 @@
 x1 and x2 have the same shape and dtype, float16 or bfloat16, two to eight dimensions. gamma, beta and the smooth scales
 are vectors of size x1.size(-1) in the dtype of x1. output_mask selects the quantisations: at least one, and every one
 whose smooth scale is given. Without it the first is computed, and the second if both smooth scales are given; the
-second smooth scale alone is refused. A result that is not selected is a scalar without meaning.
+second smooth scale alone is refused. A result that is not selected is a scalar without meaning. Results are int8 or
+int4, on Ascend 950 also float8_e4m3fn, float8_e5m2 or, in uint8, HiFloat8.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from graph_quant.destination import INT4, INT8, Destination
+from graph_quant.chip import A2_A3_950, ASCEND_950
+from graph_quant.destination import INT4, INT8, NARROW, Destination
 from graph_quant.meta.norm.rms import check_positive_epsilon, check_sum, like
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
@@ -30,7 +32,7 @@ class NormQuantPlan(Plan):
     outputs: tuple[bool, bool]
 
 
-@operator("npu_add_rms_norm_dynamic_quant", reference=reference)
+@operator("npu_add_rms_norm_dynamic_quant", reference=reference, chips=A2_A3_950)
 def add_rms_norm_dynamic_quant(
     rules: Rules,
     x1: Tensor,
@@ -54,7 +56,7 @@ def add_rms_norm_dynamic_quant(
             rules.equal(f"{name}.size(0)", row.size(0), "x1.size(-1)", x1.size(-1))
     check_positive_epsilon(rules, epsilon)
     outputs = _select_outputs(rules, output_mask, (smooth_scale1, smooth_scale2))
-    destination = rules.destination("y_dtype", y_dtype, (INT8, INT4))
+    destination = rules.destination("y_dtype", y_dtype, (INT8, INT4, *(NARROW if rules.chip is ASCEND_950 else ())))
     rules.packable("x1.size(-1)", x1.size(-1), destination)
     y = Result(destination.stored_shape(x1.shape), destination.storage)
     scale = Result(tuple(x1.shape[:-1]), torch.float32)

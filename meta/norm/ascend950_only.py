@@ -9,13 +9,10 @@ from graph_quant.meta.rules import Rules
 
 
 @operator("_npu_rms_norm_backward_quant")
-@operator("npu_add_rms_norm_dynamic_mx_quant")
 @operator("npu_mhc_pre")
 @operator("npu_mhc_pre_backward")
 @operator("npu_mhc_sinkhorn")
 @operator("npu_mhc_sinkhorn_backward")
-@operator("npu_rms_norm_dynamic_mx_quant")
-@operator("npu_rms_norm_quant_v2")
 def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refuse every call."""
     rules.refuse_for("Ascend 950")

@@ -2,6 +2,8 @@
 
 With v the norm (plus beta), times the smooth scale if given, and M the largest integer: ``y = sat(rint(v *
 (M / absmax)))`` and ``scale = 1 / (M / absmax)``, both divisions rounded. Rows of zeros give y = 0 and scale 0.
+
+On Ascend 950 ``scale = absmax * (1 / M)`` and ``y = sat(round(v / scale))``, also for float8 and HiFloat8.
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant import chip
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.norm.add_rms_norm import require_rows
-from graph_quant.reference.norm.rms import reciprocal_rms
+from graph_quant.reference.norm.rms import normalise
 from graph_quant.reference.rounding import store
 from torch import Tensor
 
@@ -30,9 +34,7 @@ def add_rms_norm_dynamic_quant(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """``(y1, y2, x1 + x2, scale1, scale2)``; results that ``outputs`` excludes are a scalar zero."""
     wide = x1.float() + x2.float()
-    normed = wide * reciprocal_rms(wide, 1, epsilon) * gamma.float()
-    if beta is not None:
-        normed = normed + beta.float()
+    normed = normalise(wide, gamma, beta, epsilon)
     pairs = [
         _quantise(normed, smooth, destination) if wanted else _scalar_zeros(normed, destination)
         for wanted, smooth in zip(outputs, (smooth_scale1, smooth_scale2), strict=True)
@@ -44,7 +46,11 @@ def _quantise(values: Tensor, smooth: Tensor | None, destination: Destination) -
     if smooth is not None:
         values = values * smooth.float()
     largest = values.abs().amax(-1, keepdim=True)
-    multiplier = torch.full_like(largest, float(destination.high)) / largest
+    top = torch.full_like(largest, float(destination.high))
+    if chip.is_950():
+        scale = largest * top.reciprocal()
+        return store(values / scale, destination), scale.squeeze(-1)
+    multiplier = top / largest
     return store(values * multiplier, destination), multiplier.reciprocal().squeeze(-1)
 
 
@@ -52,7 +58,7 @@ def _scalar_zeros(values: Tensor, destination: Destination) -> tuple[Tensor, Ten
     return values.new_zeros((), dtype=destination.storage), values.new_zeros(())
 
 
-@kernel("AddRmsNormDynamicQuant", flops=12, packs=True)
+@kernel("AddRmsNormDynamicQuant", flops=12, packs=True, chips=A2_A3_950)
 def add_rms_norm_dynamic_quant_node(
     x1: Tensor,
     x2: Tensor,

@@ -4,6 +4,8 @@ With v the norm plus beta, ``y = sat(rint(v / scale + zero point))``, or ``v * s
 float16 normalises the rounded sum and rounds after the product with rstd and again after the product with gamma.
 bfloat16 is float32 throughout; it normalises the rounded sum with beta, or if every row has a vector core of its own.
 Per-tensor scales have a separate kernel: nothing is rounded before the integer, and v is multiplied by ``1 / scale``.
+
+On Ascend 950 every dtype normalises the sum before it is rounded, in float32 throughout, also to float8 and HiFloat8.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from __future__ import annotations
 import math
 
 import torch
-from graph_quant.destination import INT8
+from graph_quant import chip
+from graph_quant.chip import A2_A3_950
+from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
-from graph_quant.reference.norm.rms import has_core_per_row, reciprocal_rms, scale_with_two_roundings
+from graph_quant.reference.norm.rms import has_core_per_row, normalise, reciprocal_rms, scale_with_two_roundings
 from graph_quant.reference.rounding import affine, store
 from torch import Tensor
 
@@ -33,10 +37,17 @@ def add_rms_norm_quant(
     epsilon: float,
     div_mode: bool,
     per_tensor: bool = False,
+    destination: Destination = INT8,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(y1, y2, x1 + x2)``; y2 is zero without a second scale; the device leaves it uninitialised."""
     wide = x1.float() + x2.float()
     x = wide.to(x1.dtype)
+    if chip.is_950():
+        normed = normalise(wide, gamma, beta, epsilon)
+        y1 = affine(normed, scales1, zero_points1, destination, divide=div_mode)
+        if scales2 is None:
+            return y1, torch.zeros_like(y1.view(torch.uint8)).view(y1.dtype), x
+        return y1, affine(normed, scales2, zero_points2, destination, divide=div_mode), x
     if per_tensor:
         gamma = gamma.reshape(-1)
     elif x1.dtype == torch.float16 or beta is not None or _uses_few_rows_kernel(x1, gamma, scales2, zero_points2):
@@ -66,7 +77,7 @@ def _uses_few_rows_kernel(x: Tensor, gamma: Tensor, scales2: Tensor | None, zero
     return has_core_per_row(x, gamma.dim()) and math.prod(gamma.shape) <= room
 
 
-@kernel("AddRmsNormQuant", flops=12, same=("x1", "x2", "gamma"))
+@kernel("AddRmsNormQuant", flops=12, same=("x1", "x2", "gamma"), chips=A2_A3_950)
 def add_rms_norm_quant_node(
     x1: Tensor,
     x2: Tensor,
@@ -82,8 +93,21 @@ def add_rms_norm_quant_node(
     div_mode: bool = True,
     dst_type: int = 2,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    _require_int8("AddRmsNormQuant", dst_type)
-    return add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta, scales2, zero_points2, epsilon, div_mode)
+    if not chip.is_950():
+        _require_int8("AddRmsNormQuant", dst_type)
+    return add_rms_norm_quant(
+        x1,
+        x2,
+        gamma,
+        scales1,
+        zero_points1,
+        beta,
+        scales2,
+        zero_points2,
+        epsilon,
+        div_mode,
+        destination=element_destination(dst_type),
+    )
 
 
 @kernel("AddRmsNormQuantV2", flops=12)

@@ -33,6 +33,12 @@ def _mean_square(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     return squares * share + epsilon
 
 
+def normalise(x: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float) -> Tensor:
+    """``x * rstd * gamma + beta`` of float32 ``x`` over the dimensions of gamma, with a rounding after each step."""
+    normed = x * reciprocal_rms(x, gamma.dim(), epsilon) * gamma.float()
+    return normed if beta is None else normed + beta.float()
+
+
 def has_core_per_row(x: Tensor, normalised: int) -> bool:
     """Whether every row of ``x`` has a vector core of its own: kernels for few rows round after other operations."""
     return bool(math.prod(x.shape[: x.dim() - normalised]) <= _VECTOR_CORES)
