@@ -9,10 +9,7 @@ from graph_quant.meta.rules import Rules
 
 
 @operator("npu_anti_mx_quant")
-@operator("npu_dynamic_block_mx_quant")
-@operator("npu_dynamic_dual_level_mx_quant")
 @operator("npu_grouped_dynamic_block_quant")
-@operator("npu_quant_max")
 def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refuse every call: only Ascend 950 has a kernel."""
     rules.refuse_for("Ascend 950")
