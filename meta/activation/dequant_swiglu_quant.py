@@ -4,6 +4,9 @@ x is (…, 2H) of int32, float16 or bfloat16. Without group_index a parameter is
 with it x is int32 or bfloat16, and parameters have a row for each group. The kernels of A2 and A3 support more than the
 operator's document: a bias with groups, floating-point parameters of static quantisation, and group_index as rows
 ``[group, count]``.
+
+Ascend 950 also has float8 and HiFloat8, halves of float16 in groups, and group_index of int32. Its parameters of
+quantisation are float32, and quant_offset may be left out.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from graph_quant.destination import INT8, find
+from graph_quant.chip import A2_A3_950, ASCEND_950
+from graph_quant.destination import HIFLOAT8, INT8, NARROW, Destination, find
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size
 from graph_quant.reference.activation.dequant_swiglu_quant import dequant_swiglu_quant as compute
+from graph_quant.refusals import UndescribedError
 from torch import Tensor
 
 _BIASES = (torch.int32, *FLOATS)
@@ -23,7 +28,14 @@ _BIASES = (torch.int32, *FLOATS)
 _ROOM, _ALIGNED = 196352 - 1024 - 32 - 64 - 4, 64
 
 
-@operator("npu_dequant_swiglu_quant", reference=compute)
+@dataclass(frozen=True)
+class DequantSwigluPlan(Plan):
+    """``destination`` is what the result is quantised to."""
+
+    destination: Destination
+
+
+@operator("npu_dequant_swiglu_quant", reference=compute, chips=A2_A3_950)
 def dequant_swiglu_quant(
     rules: Rules,
     x: Tensor,
@@ -42,9 +54,17 @@ def dequant_swiglu_quant(
     clamp_limit: float,
     glu_alpha: float,
     glu_bias: float,
-) -> Plan:
+) -> DequantSwigluPlan:
     """Check a call against the documented rules and return its plan."""
     grouped = group_index is not None
+    if rules.chip is ASCEND_950:
+        gate = swiglu_mode, clamp_limit, glu_alpha, glu_bias
+        destination = _check_950(rules, x, group_index, dst_type, round_mode, activate_dim, quant_mode, gate)
+        call = _Call(rules, x, grouped, 1 if group_index is None else group_index.size(0), quant_mode == 1)
+        call.check_dequant(weight_scale, activation_scale, bias)
+        call.check_quant_950(weight_scale, quant_scale, quant_offset)
+        y = Result((*x.shape[:-1], x.size(-1) // 2), destination.storage)
+        return DequantSwigluPlan((y, Result(tuple(x.shape[:-1]), torch.float32)), destination)
     rules.rank("x", x, 2, 2 if grouped else 8)
     rules.dtype("x", x, (torch.int32, torch.bfloat16) if grouped else (torch.int32, torch.float16, torch.bfloat16))
     rules.require(x.size(-1) % 2 == 0, lambda: f"x.size(-1) must be even, got {x.size(-1)}")
@@ -61,7 +81,39 @@ def dequant_swiglu_quant(
     call.check_dequant(weight_scale, activation_scale, bias)
     call.check_quant(quant_scale, quant_offset)
     shape = (*x.shape[:-1], x.size(-1) // 2)
-    return Plan((Result(shape, torch.int8), Result(tuple(x.shape[:-1]), torch.float32)))
+    return DequantSwigluPlan((Result(shape, torch.int8), Result(tuple(x.shape[:-1]), torch.float32)), INT8)
+
+
+def _check_950(
+    rules: Rules,
+    x: Tensor,
+    group_index: Tensor | None,
+    dst_type: int | None,
+    round_mode: int | None,
+    activate_dim: int | None,
+    quant_mode: int,
+    gate: tuple[int, float, float, float],
+) -> Destination:
+    """Check all but the parameters, and return what the result is quantised to."""
+    rules.rank("x", x, 2, 2 if group_index is not None else 8)
+    rules.dtype("x", x, (torch.int32, torch.float16, torch.bfloat16))
+    rules.not_empty("x", x)
+    rules.require(x.size(-1) % 2 == 0, lambda: f"x.size(-1) must be even, got {x.size(-1)}")
+    rules.require(quant_mode in (0, 1), lambda: f"quant_mode must be 0 or 1, got {quant_mode}")
+    rules.one_of("swiglu_mode", gate[0], (0, 1))
+    _check_gate(rules, True, *gate)
+    destination = rules.destination("dst_type", dst_type, (INT8, *NARROW))
+    mode = 1 if destination is HIFLOAT8 else 0
+    rules.one_of("round_mode", round_mode or 0, (mode,), f" for {destination.name}")
+    if activate_dim not in (None, -1, x.dim() - 1):
+        raise UndescribedError(f"{rules.op}: activate_dim {activate_dim} is not described for Ascend 950 yet")
+    if group_index is not None:
+        rules.dtype("group_index", group_index, (torch.int64, torch.int32))
+        rules.rank("group_index", group_index, 1, 2)
+        rules.at_least("group_index.size(0)", group_index.size(0), 1)
+        if group_index.dim() == 2:
+            rules.equal("group_index.size(1)", group_index.size(1), "2", 2)
+    return destination
 
 
 def _check_gate(rules: Rules, grouped: bool, mode: int, limit: float, alpha: float, bias: float) -> None:
@@ -154,6 +206,31 @@ class _Call:
             rules.equal("quant_scale.size(0)", scale.size(0), "the groups", self.groups)
         else:
             self._check_rows("quant_scale", scale, half, least=2 if static else 1)
+
+    def check_quant_950(self, weight_scale: Tensor | None, scale: Tensor | None, offset: Tensor | None) -> None:
+        """Check the scale and offset of Ascend 950: dynamic takes a scale of H per group, static both of 1 or H."""
+        rules, half = self.rules, self.x.size(-1) // 2
+        if self.x.dtype != torch.int32 and weight_scale is not None:
+            rules.refuse(f"weight_scale must be None for {self.x.dtype} x, got a tensor")
+        rules.require(
+            offset is None or not self.dynamic, lambda: "quant_offset must be None for quant_mode 1, got a tensor"
+        )
+        rules.require(scale is not None or self.dynamic, lambda: "quant_scale must be given for quant_mode 0, got None")
+        for name, tensor in (("quant_scale", scale), ("quant_offset", offset)):
+            if tensor is not None:
+                self._check_parameter_950(name, tensor, half)
+        if scale is not None and offset is not None:
+            rules.equal("quant_offset.numel()", offset.numel(), "quant_scale.numel()", scale.numel())
+
+    def _check_parameter_950(self, name: str, tensor: Tensor, half: Size) -> None:
+        rules = self.rules
+        rules.dtype(name, tensor, (torch.float32,))
+        rules.rank(name, tensor, 1 if not (self.grouped and self.dynamic) else 2, 2)
+        if self.grouped or tensor.dim() == 2:
+            rules.equal(f"{name}.size(0)", tensor.size(0), "the groups", self.groups)
+        if tensor.dim() == 2 or not self.grouped:
+            check = rules.equal if self.dynamic else rules.one_or
+            check(f"{name}.size(-1)", tensor.size(-1), "H", half)
 
     def _check_rows(self, name: str, tensor: Tensor, width: Size, least: int = 1) -> None:
         """Check for a row per group or, without groups, ``width`` elements."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant import quant_params
+from graph_quant.destination import INT8
 from graph_quant.extensions.reuse import plan_as
 from graph_quant.meta import Plan, Result, Rules, operator
 from graph_quant.meta.activation.dequant_swiglu_quant import dequant_swiglu_quant as npu_dequant_swiglu_quant
@@ -203,7 +204,7 @@ def dequant_swiglu_quant(
         if group_index is None:
             return _as_one_group(x, parameters, activate_left, quant_mode, gate)
     fused = torch.compiler.is_compiling()
-    return swiglu_of_rows(x, *parameters, group_index, activate_left, quant_mode, *gate, fused)
+    return swiglu_of_rows(x, *parameters, group_index, activate_left, quant_mode, *gate, fused, INT8.ge_attr)
 
 
 def _as_one_group(
@@ -215,7 +216,7 @@ def _as_one_group(
 ) -> tuple[Tensor, Tensor]:
     rows = x.reshape(-1, x.size(-1))
     group_index = torch.full((1,), rows.size(0), dtype=torch.int64)
-    y, scale = swiglu_of_rows(rows, *parameters, group_index, activate_left, quant_mode, *gate, False)
+    y, scale = swiglu_of_rows(rows, *parameters, group_index, activate_left, quant_mode, *gate, False, INT8.ge_attr)
     return y.reshape(*x.shape[:-1], -1), scale.reshape(x.shape[:-1])
 
 

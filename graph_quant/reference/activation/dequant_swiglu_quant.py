@@ -9,6 +9,9 @@ half-precision x, v is x. With s the SwiGLU of v, as in ``activation_functions``
   device does not write the scale; here it is zero.
 
 The device leaves rows outside all groups uninitialised; here they are zero.
+
+On Ascend 950 half-precision x in groups, float8 and HiFloat8 too have ``scale = absmax / M`` and ``y = sat(round(s /
+scale))``, and static quantisation divides by quant_scale always.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from graph_quant.destination import INT8
+from graph_quant import chip
+from graph_quant.chip import A2_A3_950
+from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.activation.activation_functions import apply_swiglu
 from graph_quant.reference.blocks import row_blocks
@@ -33,15 +38,21 @@ _LARGEST, _INVERSE = 127.0, float(torch.tensor(1.0 / 127.0))
 Pair = tuple[Tensor, Tensor]
 
 
-def dequant_swiglu_quant(dst_type: object, round_mode: object, activate_dim: object, **arguments: Any) -> Pair:  # noqa: ARG001
-    """The quantised rows and their scales; the rules allow one value of the named arguments."""
-    return swiglu_of_rows(**arguments, fused=torch.compiler.is_compiling())
+def dequant_swiglu_quant(
+    destination: Destination,
+    dst_type: object,  # noqa: ARG001
+    round_mode: object,  # noqa: ARG001
+    activate_dim: object,  # noqa: ARG001
+    **arguments: Any,
+) -> Pair:
+    """The quantised rows and their scales; the rules allow one value of round_mode and activate_dim."""
+    fused = torch.compiler.is_compiling() and destination is INT8
+    return swiglu_of_rows(**arguments, fused=fused, dst_type=destination.ge_attr)
 
 
-def _infer(x: Tensor, *_: object) -> Pair:
-    return x.new_empty((*x.shape[:-1], x.size(-1) // 2), dtype=torch.int8), x.new_empty(
-        x.shape[:-1], dtype=torch.float32
-    )
+def _infer(x: Tensor, *arguments: Any) -> Pair:
+    storage = element_destination(arguments[-1]).storage if arguments else torch.int8
+    return x.new_empty((*x.shape[:-1], x.size(-1) // 2), dtype=storage), x.new_empty(x.shape[:-1], dtype=torch.float32)
 
 
 @opaque(_infer)
@@ -60,12 +71,13 @@ def swiglu_of_rows(
     glu_alpha: float,
     glu_bias: float,
     fused: bool,
+    dst_type: int,
 ) -> tuple[Tensor, Tensor]:
     """The results for rows in groups, or for one group of all rows; opaque because the groups depend on data.
 
     Compiled code fuses the operations on a block of rows, small enough for its intermediate results to stay in cache.
     """
-    y, scale = _infer(x)
+    y, scale = _infer(x, dst_type)
     x_rows, y_rows = (tensor.reshape(scale.numel(), tensor.size(-1)) for tensor in (x, y))
     scale_rows = scale.view(-1)
     if group_index is None:
@@ -73,10 +85,11 @@ def swiglu_of_rows(
     else:
         kind = SPARSE if group_index.dim() == 2 else COUNTS
         groups = spans(_OP, group_index, kind, group_index.size(0), x.size(0), "group_index")
-        y.zero_()
+        y.view(torch.uint8).zero_()
         scale.zero_()
+    destination = element_destination(dst_type)
     quantisation = quant_scale, quant_offset, quant_mode, group_index is not None
-    parameters = _Parameters.of(x, weight_scale, activation_scale, bias, *quantisation)
+    parameters = _Parameters.of(x, weight_scale, activation_scale, bias, *quantisation, destination)
     gate = activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias
     for group in groups:
         # Fused code has fewer intermediates, and every call has an overhead.
@@ -108,6 +121,7 @@ class _Parameters:
     shift: Tensor | None
     dynamic: bool
     in_groups: bool
+    destination: Destination
 
     @classmethod
     def of(
@@ -120,12 +134,14 @@ class _Parameters:
         quant_offset: Tensor | None,
         quant_mode: int,
         in_groups: bool,
+        destination: Destination,
     ) -> _Parameters:
         width, is_integer = x.size(-1), x.dtype == torch.int32
         columns = 1 if _is_per_tensor(quant_scale, in_groups, quant_mode) else width // 2
         smooth, shift = _as_rows(quant_scale, columns), _as_rows(quant_offset, columns)
         dequantisation = (_as_rows(weight_scale, width), _as_rows(activation_scale, 1), _as_rows(bias, width))
-        return cls(*(dequantisation if is_integer else (None, None, None)), smooth, shift, quant_mode == 1, in_groups)
+        used = dequantisation if is_integer else (None, None, None)
+        return cls(*used, smooth, shift, quant_mode == 1, in_groups, destination)
 
     def of_group(self, rows: slice, group: int) -> _Parameters:
         """The parameters of some rows of a group."""
@@ -135,7 +151,7 @@ class _Parameters:
             for parameter in (self.channels, self.added, self.smooth, self.shift)
         )
         tokens = None if self.tokens is None else self.tokens[rows]
-        return _Parameters(channels, tokens, added, smooth, shift, self.dynamic, self.in_groups)
+        return _Parameters(channels, tokens, added, smooth, shift, self.dynamic, self.in_groups, self.destination)
 
     def dequantise(self, x: Tensor, rows: slice, group: int) -> Tensor:
         """Rows of x in float32."""
@@ -148,8 +164,10 @@ class _Parameters:
         return numbers if bias is None else numbers.add_(bias.float())
 
     def quantise(self, values: Tensor, group: int) -> Pair:
-        """Gated rows as int8, and their scales."""
+        """Gated rows quantised, and their scales."""
         smooth = None if self.smooth is None else self.smooth[group].float()
+        if chip.is_950():
+            return self._quantise_950(values, smooth, group)
         if self.dynamic:
             return quantise_rows(values if smooth is None else values.mul_(smooth), self.in_groups)
         if smooth is not None and self.shift is not None:
@@ -161,12 +179,23 @@ class _Parameters:
             values = values + self.shift[group].float()
         return saturate(values, INT8), values.new_zeros(values.shape[:-1])
 
+    def _quantise_950(self, values: Tensor, smooth: Tensor | None, group: int) -> Pair:
+        if self.dynamic:
+            values = values if smooth is None else values * smooth
+            largest = values.abs().amax(-1, keepdim=True)
+            scale = largest / torch.full_like(largest, float(self.destination.high))
+            return saturate(values / scale, self.destination), scale.squeeze(-1)
+        assert smooth is not None
+        values = values / smooth
+        values = values if self.shift is None else values + self.shift[group].float()
+        return saturate(values, self.destination), values.new_zeros(values.shape[:-1])
+
 
 def _is_per_tensor(parameter: Tensor | None, in_groups: bool, quant_mode: int) -> bool:
     """Whether one element is for all columns."""
     if parameter is None or not in_groups:
         return parameter is not None and parameter.numel() == 1
-    return quant_mode == 0 and parameter.dim() == 1
+    return quant_mode == 0 and (parameter.dim() == 1 or parameter.size(-1) == 1)
 
 
 def _as_rows(parameter: Tensor | None, columns: int) -> Tensor | None:
@@ -181,7 +210,7 @@ def quantise_rows(values: Tensor, divides: bool) -> Pair:
     return saturate(scaled, INT8), scale.squeeze(-1)
 
 
-@kernel("DequantSwigluQuant", flops=10)
+@kernel("DequantSwigluQuant", flops=10, chips=A2_A3_950)
 def dequant_swiglu_quant_node(
     x: Tensor,
     weight_scale: Tensor | None = None,
@@ -193,12 +222,20 @@ def dequant_swiglu_quant_node(
     *,
     activate_left: bool = False,
     quant_mode: str = "static",
+    dst_type: int = INT8.ge_attr,
+    round_mode: str = "rint",
+    activate_dim: int = -1,
     swiglu_mode: int = 0,
     clamp_limit: float = 7.0,
     glu_alpha: float = 1.702,
     glu_bias: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
+    if activate_dim not in (-1, x.dim() - 1) or round_mode not in ("rint", "round"):
+        raise NotImplementedError(
+            f"DequantSwigluQuant: activate_dim {activate_dim} with {round_mode} has no host kernel"
+        )
     tensors = x, weight_scale, activation_scale, bias, quant_scale, quant_offset, group_index
     mode = int(quant_mode == "dynamic")
     gate = activate_left, mode, swiglu_mode, clamp_limit, glu_alpha, glu_bias
-    return swiglu_of_rows(*tensors, *gate, torch.compiler.is_compiling())
+    fused = torch.compiler.is_compiling() and dst_type == INT8.ge_attr
+    return swiglu_of_rows(*tensors, *gate, fused, dst_type)
