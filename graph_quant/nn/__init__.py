@@ -7,6 +7,9 @@ module                                operators of a call
 ``StaticW8A8Linear``                  npu_quantize, npu_trans_quant_param (for float16), npu_quant_matmul
 ``W4A8Linear``                        npu_dynamic_quant by token, npu_grouped_matmul of int8 and int4
 ``W4A4Linear``                        npu_dynamic_quant to int4 by token, npu_quant_matmul of int4
+``MxLinear``                          npu_dynamic_mx_quant, npu_quant_matmul (Ascend 950)
+``BlockFP8Linear``                    npu_dynamic_block_quant, npu_quant_matmul (Ascend 950)
+``HiF8Linear``                        npu_dynamic_quant by token, npu_quant_matmul (Ascend 950)
 ``W8A16Linear``, ``W4A16Linear``      npu_weight_quant_batchmatmul
 ``DynamicW8A8Experts``                npu_moe_init_routing_v2, npu_grouped_matmul, npu_dequant_swiglu_quant,
                                       npu_grouped_matmul, npu_moe_finalize_routing
@@ -40,10 +43,23 @@ from graph_quant.nn.experts.w4a8 import W4A8Experts
 from graph_quant.nn.experts.weight_only import W4A16Experts, W8A16Experts
 from graph_quant.nn.merge import merge_linears_
 from graph_quant.nn.mixed import Mixed
+from graph_quant.nn.narrow_linears import BlockFP8Linear, HiF8Linear, MxLinear
 from graph_quant.nn.observe import Observations, Range, observe
 from graph_quant.nn.parallel.parallelize import parallelize_
 from graph_quant.nn.quantize import Replaced, quantize_
-from graph_quant.nn.recipes import W4A4, W4A8, W4A16, W8A16, DynamicW8A8, Recipe, StaticW8A8
+from graph_quant.nn.recipes import (
+    MXFP4,
+    MXFP8,
+    W4A4,
+    W4A8,
+    W4A16,
+    W8A16,
+    BlockFP8,
+    DynamicW8A8,
+    HiF8,
+    Recipe,
+    StaticW8A8,
+)
 from graph_quant.nn.search import Budget, SearchResult, search
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.torchao import convert_torchao_
@@ -52,19 +68,26 @@ from graph_quant.nn.w4a8 import W4A8Linear
 from graph_quant.nn.weight_only import W4A16Linear, W8A16Linear
 
 __all__ = [
+    "MXFP4",
+    "MXFP8",
     "W4A4",
     "W4A8",
     "W4A16",
     "W8A16",
+    "BlockFP8",
+    "BlockFP8Linear",
     "Budget",
     "CheckpointError",
     "Comparison",
     "DynamicW8A8",
     "DynamicW8A8Experts",
     "DynamicW8A8Linear",
+    "HiF8",
+    "HiF8Linear",
     "LayerError",
     "Loaded",
     "Mixed",
+    "MxLinear",
     "Observations",
     "QuantisedExperts",
     "Range",

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
+from graph_quant.narrow_floats import E2M1, E4M3
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
 from graph_quant.nn.experts.dynamic_w8a8 import DynamicW8A8Experts
 from graph_quant.nn.experts.source import is_experts
 from graph_quant.nn.experts.static_w8a8 import StaticW8A8Experts
 from graph_quant.nn.experts.w4a8 import W4A8Experts
 from graph_quant.nn.experts.weight_only import W4A16Experts, W8A16Experts
+from graph_quant.nn.narrow_linears import BlockFP8Linear, HiF8Linear, MxLinear
 from graph_quant.nn.observe import Observations, Range
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.w4a4 import W4A4Linear
@@ -228,17 +230,78 @@ class W4A16(_Recipe):
         return W4A16Experts.from_float(experts, self.group_size)
 
 
+class _LinearsOnly:
+    """Replaces linears."""
+
+    def applies(self, module: nn.Module) -> bool:
+        return isinstance(module, nn.Linear)
+
+
 @dataclass(frozen=True)
-class W4A4:
+class W4A4(_LinearsOnly):
     """int4 weights by channel, int4 activations by token; for linears whose in_features are a multiple of 8.
 
     Examples:
         >>> quantize_(model, W4A4(), lambda module, name: "mlp" in name)
     """
 
-    def applies(self, module: nn.Module) -> bool:
-        return isinstance(module, nn.Linear)
-
     def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
         assert isinstance(module, nn.Linear)
         return W4A4Linear.from_float(module)
+
+
+@dataclass(frozen=True)
+class MXFP8(_LinearsOnly):
+    """float8_e4m3fn weights and activations in blocks of 32 that share a power of two. Needs Ascend 950.
+
+    Examples:
+        >>> quantize_(model, MXFP8())
+    """
+
+    def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        assert isinstance(module, nn.Linear)
+        return MxLinear.from_float(module)
+
+
+@dataclass(frozen=True)
+class MXFP4(_LinearsOnly):
+    """float4_e2m1 weights in blocks of 32 that share a power of two. Needs Ascend 950.
+
+    Args:
+        float8_activations: Whether activations are float8_e4m3fn (W4A8), and not float4_e2m1 (W4A4).
+
+    Examples:
+        >>> quantize_(model, MXFP4(float8_activations=True))
+    """
+
+    float8_activations: bool = False
+
+    def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        assert isinstance(module, nn.Linear)
+        return MxLinear.from_float(module, E2M1, E4M3 if self.float8_activations else E2M1)
+
+
+@dataclass(frozen=True)
+class BlockFP8(_LinearsOnly):
+    """float8_e4m3fn weights in blocks of 128 by 128, activations in 128 columns of a row. Needs Ascend 950.
+
+    Examples:
+        >>> quantize_(model, BlockFP8())
+    """
+
+    def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        assert isinstance(module, nn.Linear)
+        return BlockFP8Linear.from_float(module)
+
+
+@dataclass(frozen=True)
+class HiF8(_LinearsOnly):
+    """HiFloat8 weights by channel, HiFloat8 activations by token with scales computed at run time. Needs Ascend 950.
+
+    Examples:
+        >>> quantize_(model, HiF8())
+    """
+
+    def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        assert isinstance(module, nn.Linear)
+        return HiF8Linear.from_float(module)

@@ -8,6 +8,7 @@ from graph_quant.nn import schemes
 from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
 from graph_quant.nn.experts.base import QuantisedExperts
+from graph_quant.nn.narrow_linears import BlockFP8Linear, HiF8Linear, MxLinear
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.w4a4 import W4A4Linear
 from graph_quant.nn.w4a8 import W4A8Linear
@@ -15,11 +16,13 @@ from graph_quant.nn.weight_only import W4A16Linear, WeightOnlyLinear
 from torch import Tensor, nn
 
 LINEARS = (DynamicW8A8Linear, StaticW8A8Linear, W4A4Linear, W4A8Linear, WeightOnlyLinear)
+# The formats of checkpoints have no fields for these.
+NARROW_LINEARS = (MxLinear, BlockFP8Linear, HiF8Linear)
 
 
 def is_quantised(module: nn.Module) -> bool:
     """Whether ``module`` is a quantised linear or quantised experts of this package."""
-    return isinstance(module, (*LINEARS, QuantisedExperts))
+    return isinstance(module, (*LINEARS, *NARROW_LINEARS, QuantisedExperts))
 
 
 def extract(name: str, module: nn.Module) -> tuple[Stored, Tensor | None]:
