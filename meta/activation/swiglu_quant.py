@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import INT4, INT4_PAIRS, INT8, Destination, describe, find
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
@@ -26,7 +27,7 @@ class SwigluQuantPlan(Plan):
     destination: Destination
 
 
-@operator("npu_swiglu_quant", reference=compute)
+@operator("npu_swiglu_quant", reference=compute, chips=A2_A3_950)
 def swiglu_quant(
     rules: Rules,
     x: Tensor,

@@ -8,12 +8,15 @@ With s the SwiGLU of a row in float32, and a rounding after each operation:
 * static: ``y = rint(s * smooth_scales + offsets)``; the scale is zero.
 
 Rows after the last group are quantised without smooth_scales and offsets. Two int4 are packed into an int8.
+
+On Ascend 950 absmax is at least 1e-8, so that the scale of a row of zeros is finite.
 """
 
 from __future__ import annotations
 
 import torch
-from graph_quant import int4
+from graph_quant import chip, int4
+from graph_quant.chip import A2_A3_950
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.activation.activation_functions import apply_swiglu
@@ -22,6 +25,7 @@ from graph_quant.reference.rounding import saturate
 from torch import Tensor
 
 _OP = "npu_swiglu_quant"
+_LEAST_950 = 1e-8
 
 
 def swiglu_quant(
@@ -49,6 +53,7 @@ def swiglu_quant(
         scaled = torch.where((owner >= 0).unsqueeze(-1), scaled, rows)
     if quant_mode:
         largest = scaled.abs().amax(-1, keepdim=True)
+        largest = largest.clamp(min=_LEAST_950) if chip.is_950() else largest
         # torch computes scalar / tensor as scalar * reciprocal, which rounds twice.
         scale = torch.full_like(largest, destination.high) / largest
         scaled = scaled * scale
@@ -62,7 +67,7 @@ def _as_matrix(parameter: Tensor) -> Tensor:
     return parameter.unsqueeze(-1) if parameter.dim() == 1 else parameter
 
 
-@kernel("SwiGluQuant", flops=8, packs=True)
+@kernel("SwiGluQuant", flops=8, packs=True, chips=A2_A3_950)
 def swiglu_quant_node(
     x: Tensor,
     smooth_scales: Tensor,

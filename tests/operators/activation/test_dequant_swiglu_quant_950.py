@@ -1,4 +1,4 @@
-"""npu_dequant_swiglu_quant on Ascend 950: calls, refusals, and the rule in NumPy."""
+"""npu_dequant_swiglu_quant and npu_swiglu_quant on Ascend 950: calls, refusals, and the rule in NumPy."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +10,7 @@ import torch
 import torch_npu
 from graph_quant import chip
 from graph_quant.chip import ASCEND_950
+from graph_quant.host.engine import use
 from graph_quant.narrow_floats import decode_hif8, encode_hif8
 
 from support.ascend950 import assert_refused, run_in_every_mode
@@ -149,3 +150,22 @@ WRONG: list[tuple[str, torch.Tensor, dict[str, Any]]] = [
 @pytest.mark.parametrize(("message", "x", "options"), WRONG)
 def test_wrong_calls_are_refused(message: str, x: torch.Tensor, options: dict[str, Any]) -> None:
     assert_refused(operator, message, (x,), options)
+
+
+def test_swiglu_quant_is_that_of_other_chips_but_for_rows_of_zeros() -> None:
+    x, smooth = f16(4, 16), small(1, 8)
+    x[2] = 0
+    arguments = {"smooth_scales": smooth.npu(), "quant_mode": 1}
+    y, scale = (result.cpu() for result in torch_npu.npu_swiglu_quant(x.npu(), **arguments))
+    with chip.use(chip.A2):
+        expected, scales = (result.cpu() for result in torch_npu.npu_swiglu_quant(x.npu(), **arguments))
+    assert torch.equal(y, expected)
+    assert scales[2] == float("inf")
+    scales[2] = torch.tensor(127.0) / torch.tensor(1e-8)
+    assert torch.equal(scale, scales)
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x: torch_npu.npu_swiglu_quant(x, **arguments), backend="npu", fullgraph=True, dynamic=True
+    )
+    with use("eager"):
+        assert all(torch.equal(one.cpu(), other) for one, other in zip(compiled(x.npu()), (y, scale), strict=True))
