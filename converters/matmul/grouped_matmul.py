@@ -12,18 +12,20 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.converters.lowering import absent, lowers, swapped_last_two, unpacked
+from graph_quant.converters.matmul.grouped_matmul_950 import lower_operands
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.destination import INT4
 from graph_quant.ge import OF_DESC, TO_DESC
 from graph_quant.meta.matmul.grouped_layout import PAIRS
 from graph_quant.meta.matmul.grouped_matmul import GroupedMatmulPlan
 from graph_quant.meta.operator import Result
-from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT
+from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT, ANTIQUANT_950, QUANTISED_950
+from graph_quant.reference.matmul.quant_matmul_950 import INT8
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 Tensors = Sequence[Tensor]
-_DTYPES = {torch.int8: -1, torch.float16: 0, torch.bfloat16: 1, torch.int32: 2}
+_DTYPES = {torch.int8: -1, torch.float16: 0, torch.bfloat16: 1, torch.int32: 2, torch.float32: 3}
 
 
 @lowers("npu_grouped_matmul")
@@ -42,20 +44,25 @@ def lower(
     tuning_config: Sequence[int] | None,
 ) -> list[Tensor]:
     """The GE nodes of one call."""
+    if plan.narrow is not None:
+        x, weight, scale, per_token_scale = lower_operands(plan.narrow, x, weight, scale, per_token_scale)
+    else:
+        weight = [_weight(operand, plan) for operand in weight]
+        scale = [packed_scale(tensor) for tensor in scale or ()]
     none = _Absent()
-    half = _dtype(x[0]) if plan.form == ANTIQUANT else "float16"
+    half = _dtype(x[0]) if plan.form in (ANTIQUANT, ANTIQUANT_950) else "float16"
     results = ge.GroupedMatmul(
         [unpacked(operand, operand.rank) for operand in x] if plan.form == A4W4 else list(x),
-        [_weight(operand, plan) for operand in weight],
+        list(weight),
         list(bias or ()) or none(_bias_dtype(plan, x[0])),
-        [packed_scale(tensor) for tensor in scale or ()] or none("uint64"),
+        list(scale or ()) or none("uint64"),
         list(offset or ()) or none("float32"),
         list(antiquant_scale or ()) or none(half),
         list(antiquant_offset or ()) or none(half),
         group_list,
         per_token_scale[0] if per_token_scale else None,
         split_item=split_item or 0,
-        dtype=_DTYPES[plan.dtype] if plan.form in (A8W8, A8W4, A4W4) else -1,
+        dtype=_DTYPES[plan.dtype] if plan.form in (A8W8, A8W4, A4W4, QUANTISED_950) else -1,
         transpose_weight=False,
         transpose_x=False,
         group_type=plan.cut,
@@ -111,8 +118,10 @@ def _dtype(tensor: Tensor) -> str:
 
 
 def _bias_dtype(plan: GroupedMatmulPlan, x: Tensor) -> str:
-    if plan.form == A8W8:
+    if plan.form == A8W8 or (plan.narrow is not None and plan.narrow.x == INT8):
         return "int32"
+    if plan.narrow is not None:
+        return "float32"
     return {"float16": "float16", "int32": "int32"}.get(_dtype(x), "float32")
 
 

@@ -79,10 +79,10 @@ def _on_950(
     bias: Tensor | None,
 ) -> Tensor:
     if form.x1 == "int4":
-        x1, x2 = unpacked(x1, x1.rank), _elements(x2, form.x2_along_k, unpacked)
+        x1, x2 = unpacked(x1, x1.rank), elements_of(x2, form.x2_along_k, unpacked)
     elif form.x1 != "int8":
-        x1 = _elements(x1, form.x1_along_m, lambda y, rank: viewed_as(y, form.x1, rank))
-        x2 = _elements(x2, form.x2_along_k, lambda y, rank: viewed_as(y, form.x2, rank))
+        x1 = elements_of(x1, form.x1_along_m, lambda y, rank: viewed_as(y, form.x1, rank))
+        x2 = elements_of(x2, form.x2_along_k, lambda y, rank: viewed_as(y, form.x2, rank))
     if form.is_mx:
         assert pertoken_scale is not None
         scale, pertoken_scale = (viewed_as(codes, E8M0, codes.rank) for codes in (scale, pertoken_scale))
@@ -110,7 +110,7 @@ def _on_950(
     return y
 
 
-def _elements(x: Tensor, is_along_rows: bool, unpack: Callable[[Tensor, int], Tensor]) -> Tensor:
+def elements_of(x: Tensor, is_along_rows: bool, unpack: Callable[[Tensor, int], Tensor]) -> Tensor:
     """The elements of an operand, which may be packed along its last dimension but one."""
     rank = x.rank
     if not is_along_rows:

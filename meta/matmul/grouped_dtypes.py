@@ -53,6 +53,11 @@ def output_of(rules: Rules, form: str, x: Tensor, output_dtype: torch.dtype | in
     return requested
 
 
+def bias_dtypes_950(form: str, x: Tensor) -> tuple[torch.dtype, ...]:
+    """The dtypes of a bias of float x on Ascend 950."""
+    return (x.dtype,) if form == ANTIQUANT and x.dtype == torch.float16 else (x.dtype, torch.float32)
+
+
 def bias_dtypes(form: str, x: Tensor, output: torch.dtype, has_tokens: bool) -> tuple[torch.dtype, ...]:
     """The dtypes of a bias; empty if the product takes none.
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import ASCEND_950
 from graph_quant.destination import INT4
 from graph_quant.formats import Format
 from graph_quant.meta.matmul.shapes import is_transposed
@@ -25,6 +26,7 @@ PAIRS, ROWS, COLUMNS = -1, 0, 2
 _BLOCK_ROWS, _BLOCK_WIDTHS = 16, {torch.int8: 32, torch.int32: 64}
 SPARSE = 2
 _MOST_TENSORS, _MOST_GROUPS, _INNER_LIMIT = 128, 1024, 65535
+_MOST_FLOATS_950 = 1024
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,11 @@ def layout(
 
     With ``cuts`` there are as many results as weights although there is one x.
     """
+    is_many = rules.chip is ASCEND_950 and weight[0].is_floating_point()
+    most = _MOST_FLOATS_950 if is_many else _MOST_TENSORS
     for name, tensors in (("x", x), ("weight", weight)):
-        if not 1 <= len(tensors) <= _MOST_TENSORS:
-            rules.refuse(f"{name} must have 1 to {_MOST_TENSORS} tensors, got {len(tensors)}")
+        if not 1 <= len(tensors) <= most:
+            rules.refuse(f"{name} must have 1 to {most} tensors, got {len(tensors)}")
     _check_split(rules, group_type, split_item)
     _check_ranks(rules, x, weight, group_type, cuts)
     one_weight = weight[0].dim() == 3
@@ -80,6 +84,10 @@ def check_blocks(rules: Rules, name: str, weight: Tensor, depth: Size, width: Si
     stored = rules.format(name, weight, ND, NZ)
     if stored is not NZ:
         return stored
+    rules.require(
+        rules.chip is not ASCEND_950 or weight.dtype != torch.float32,
+        lambda: f"{name} must be in ND for torch.float32 on Ascend 950, got FRACTAL_NZ",
+    )
     inner = _BLOCK_WIDTHS.get(weight.dtype, _BLOCK_ROWS)
     rows, columns = (inner, _BLOCK_ROWS) if is_transposed(weight) else (_BLOCK_ROWS, inner)
     for label, size, of in (("k", depth, rows), ("n", width, columns)):
@@ -176,7 +184,8 @@ def _is_transposed_batch(weight: Tensor) -> bool:
 
 
 def _check_inner(rules: Rules, name: str, size: Size) -> None:
-    rules.require(size <= _INNER_LIMIT, lambda: f"{name} must be at most {_INNER_LIMIT}, got {size}")
+    if rules.chip is not ASCEND_950:
+        rules.require(size <= _INNER_LIMIT, lambda: f"{name} must be at most {_INNER_LIMIT}, got {size}")
 
 
 def check_group_list(

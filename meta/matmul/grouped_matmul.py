@@ -1,16 +1,18 @@
 """npu_grouped_matmul: what may be passed, and what comes back.
 
 ``grouped_layout`` checks the number of tensors and their shapes, ``grouped_dtypes`` the combinations of dtypes,
-``grouped_parameters`` the parameters of each weight.
+``grouped_parameters`` the parameters of each weight. Quantised calls on Ascend 950 are in ``grouped_matmul_950``.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.meta.matmul.grouped_dtypes import HALVES, form_of, output_of
 from graph_quant.meta.matmul.grouped_layout import (
     COLUMNS,
@@ -23,12 +25,23 @@ from graph_quant.meta.matmul.grouped_layout import (
     check_group_list,
     layout,
 )
+from graph_quant.meta.matmul.grouped_matmul_950 import QuantisedCall, check_codes, is_quantised, only
 from graph_quant.meta.matmul.grouped_parameters import Parameters
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import NZ, Rules
+from graph_quant.meta.rules import ND, NZ, Rules
 from graph_quant.reference.matmul.grouped_matmul import grouped_matmul as compute
 from graph_quant.reference.matmul.grouped_matmul import nonempty
-from graph_quant.reference.matmul.grouped_products import A8W4, A8W8, ANTIQUANT, FLOAT
+from graph_quant.reference.matmul.grouped_narrow import GroupedForm
+from graph_quant.reference.matmul.grouped_products import (
+    A4W4,
+    A8W4,
+    A8W8,
+    ANTIQUANT,
+    ANTIQUANT_950,
+    FLOAT,
+    QUANTISED_950,
+)
+from graph_quant.refusals import UndescribedError
 from torch import Tensor
 
 Tensors = Sequence[Tensor]
@@ -36,7 +49,10 @@ Tensors = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class GroupedMatmulPlan(Plan):
-    """The ``form`` of the products, and the options with their defaults."""
+    """The ``form`` of the products, and the options with their defaults.
+
+    ``narrow`` is the form of a quantised call on Ascend 950.
+    """
 
     form: str
     dtype: torch.dtype
@@ -45,9 +61,10 @@ class GroupedMatmulPlan(Plan):
     list_type: int
     activation: int
     expected_rows: int
+    narrow: GroupedForm | None = None
 
 
-@operator("npu_grouped_matmul", reference=compute)
+@operator("npu_grouped_matmul", reference=compute, chips=A2_A3_950)
 def grouped_matmul(
     rules: Rules,
     x: Tensors,
@@ -77,17 +94,48 @@ def grouped_matmul(
     if group_type is None:
         rules.refuse("Requires manual passing group_type, -1, 0 or 2, got None")
     rules.require(group_type in (PAIRS, ROWS, COLUMNS), lambda: f"The group type must be -1, 0 or 2, got {group_type}")
-    rules.refuse_950(
-        x_dtype=x_dtype,
-        weight_dtype=weight_dtype,
-        scale_dtype=scale_dtype,
-        per_token_scale_dtype=per_token_scale_dtype,
-    )
     kind, activation = group_list_type or 0, act_type or 0
     rules.require(
         bool(x) and bool(weight), lambda: f"x and weight must not be empty, got {len(x)} and {len(weight)} tensors"
     )
+    dtypes = {
+        "x_dtype": x_dtype,
+        "weight_dtype": weight_dtype,
+        "scale_dtype": scale_dtype,
+        "per_token_scale_dtype": per_token_scale_dtype,
+    }
+    if rules.chip is not ASCEND_950:
+        rules.refuse_950(**dtypes)
+    elif is_quantised(x, weight):
+        refused = {
+            "offset": offset,
+            "antiquant_scale": antiquant_scale,
+            "antiquant_offset": antiquant_offset,
+            "activation_input": activation_input,
+            "activation_quant_scale": activation_quant_scale,
+            "activation_quant_offset": activation_quant_offset,
+        }
+        call = QuantisedCall(rules, x, weight, group_type, x_dtype, weight_dtype)
+        for name, tensors in refused.items():
+            if nonempty(tensors):
+                rules.refuse(f"{name} must be None for {call.x_name} x and weights")
+        return _quantised(
+            rules,
+            call,
+            only(rules, "bias", bias),
+            only(rules, "scale", scale),
+            only(rules, "per_token_scale", per_token_scale),
+            group_list,
+            split_item or 0,
+            kind,
+            activation,
+            tuning_config,
+            output_dtype,
+            (scale_dtype, per_token_scale_dtype),
+        )
     form = form_of(rules, x, weight)
+    if rules.chip is ASCEND_950:
+        _check_unquantised(rules, form, x, weight, group_type, dtypes)
     may_pack_k = form == ANTIQUANT and weight[0].dtype == torch.int32
     sizes = layout(rules, x, weight, group_type, split_item or 0, may_pack_k)
     for index, tensor in enumerate(weight):
@@ -119,7 +167,68 @@ def grouped_matmul(
         assert group_list is not None
         shapes = ((group_list.size(0), *shapes[0]),)
     results = tuple(Result(shape, output) for shape in shapes)
+    if form == ANTIQUANT and rules.chip is ASCEND_950:
+        form = ANTIQUANT_950
     return GroupedMatmulPlan(results, form, output, sizes.packed_along_k, group_type, kind, activation, expected)
+
+
+def _quantised(
+    rules: Rules,
+    call: QuantisedCall,
+    bias: Tensor | None,
+    scale: Tensor | None,
+    tokens: Tensor | None,
+    group_list: Tensor | None,
+    split_item: int,
+    kind: int,
+    activation: int,
+    tuning_config: Sequence[int] | None,
+    output_dtype: int | None,
+    scale_dtypes: tuple[int | None, int | None],
+) -> GroupedMatmulPlan:
+    """The plan of a quantised call on Ascend 950."""
+    rules.one_of("split_item", split_item, (2, 3), f" for {call.x_name} x and weights")
+    output = call.find_output(output_dtype)
+    groups = call.check_groups(group_list, kind)
+    codes = check_codes(rules, scale, tokens, *scale_dtypes)
+    call.check_scales(groups, scale, tokens, bias, output, codes)
+    call.check_activation(activation, scale, output)
+    call.check_format(output, all(codes))
+    expected = check_expected_rows(rules, call.m, tuning_config) if call.x_name == "int8" else 0
+    form = dataclasses.replace(call.form, is_mx=all(codes))
+    return GroupedMatmulPlan(
+        call.results(groups, output),
+        QUANTISED_950,
+        output,
+        False,
+        call.group_type,
+        kind,
+        activation,
+        expected,
+        narrow=form,
+    )
+
+
+def _check_unquantised(
+    rules: Rules, form: str, x: Tensors, weight: Tensors, group_type: int, dtypes: dict[str, int | None]
+) -> None:
+    """Check what Ascend 950 takes of float x less than other chips."""
+    if form in (A8W4, A4W4):
+        raise UndescribedError(f"{rules.op}: {form} is not described for Ascend 950 yet")
+    for name, value in dtypes.items():
+        if value is not None:
+            rules.refuse(f"{name} must be None for {x[0].dtype} x and {weight[0].dtype} weights, got {value}")
+    if form == ANTIQUANT:
+        rules.require(
+            group_type != ROWS or weight[0].dim() == 3,
+            lambda: f"weight must be one tensor (E, k, n) for {weight[0].dtype} weights and group_type 0",
+        )
+        for index, tensor in enumerate(weight):
+            rules.format(f"weight[{index}]", tensor, ND, why=f" for {x[0].dtype} x and {tensor.dtype} weights")
+        return
+    if group_type == PAIRS:
+        for index, tensor in enumerate(x):
+            rules.rank(f"x[{index}]", tensor, 2, why=" for float weights on Ascend 950")
 
 
 def _check_groups(

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.meta.matmul.grouped_dtypes import bias_dtypes, scale_dtypes
+from graph_quant.chip import ASCEND_950
+from graph_quant.meta.matmul.grouped_dtypes import bias_dtypes, bias_dtypes_950, scale_dtypes
 from graph_quant.meta.matmul.grouped_layout import GroupedLayout
-from graph_quant.meta.rules import Rules, Size
+from graph_quant.meta.rules import Rules, Size, sym_or
 from graph_quant.reference.matmul.grouped_matmul import nonempty
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT
 from torch import Tensor
 
 Tensors = Sequence[Tensor]
 _DEEPEST_SPLIT, _SPLIT_UNIT = 18432, 64
+_GROUP_LENGTHS_950 = (32, 64, 128, 256)
 
 
 class Parameters:
@@ -44,7 +46,8 @@ class Parameters:
         if not bias:
             self.rules.require(self.form != A8W4, lambda: "bias must be given for int8 x and int4 weights, got None")
             return
-        allowed = bias_dtypes(self.form, x, self.output, has_tokens)
+        is_950 = self.rules.chip is ASCEND_950
+        allowed = bias_dtypes_950(self.form, x) if is_950 else bias_dtypes(self.form, x, self.output, has_tokens)
         self.rules.require(bool(allowed), lambda: "bias must be None for int4 x")
         self._one_per_weight("bias", bias)
         for index, (tensor, width) in enumerate(zip(bias, self.layout.widths, strict=True)):
@@ -127,7 +130,7 @@ class Parameters:
             return
         int4 = self.weights[0].dtype == torch.int32
         self.rules.require(bool(scale), lambda: "antiquant_scale must be given for integer weights, got None")
-        if not (int4 and self.layout.one_weight):
+        if not (int4 and self.layout.one_weight) and self.rules.chip is not ASCEND_950:
             self.rules.require(
                 bool(offset), lambda: "antiquant_offset must be given, but for one int4 weight, got None"
             )
@@ -158,7 +161,15 @@ class Parameters:
         self.rules.equal(
             f"k / {where}.size(-2)", length, "that of antiquant_scale[0]", self.layout.depths[0] // first.size(-2)
         )
+        if self.rules.chip is ASCEND_950:
+            self._check_group_length(length)
         if self.layout.packed_along_k:
             self.rules.require(
                 length % 2 == 0, lambda: f"k / {where}.size(-2) must be even for weights packed along k, got {length}"
             )
+
+    def _check_group_length(self, length: Size) -> None:
+        self.rules.require(
+            sym_or(*(length == known for known in _GROUP_LENGTHS_950)),
+            lambda: f"k / antiquant_scale[0].size(-2) must be 32, 64, 128 or 256 on Ascend 950, got {length}",
+        )

@@ -80,7 +80,7 @@ def grouped_matmul_with_layout(
     """
     from ...reference.matmul.grouped_matmul_node import grouped_matmul_node
 
-    is_float = x[0].is_floating_point() and weight[0].is_floating_point()
+    is_float = x[0].dtype in (*HALF_DTYPES, torch.float32) and x[0].dtype == weight[0].dtype
     if is_float and (x[0].dtype not in HALF_DTYPES or _strides_affect_bits(x[0], weight[0])):
         transposed = (bool(settings.get("transpose_x")), bool(settings.get("transpose_weight")))
         wanted = [column != swapped for column, swapped in zip(columns, transposed, strict=True)]

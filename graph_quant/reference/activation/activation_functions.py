@@ -6,6 +6,7 @@ code too. The device's may be off by one bit; no source documents it.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 RELU, GELU_TANH, GELU_ERF, FAST_GELU, SILU = 1, 2, 3, 4, 5
@@ -36,6 +37,20 @@ def apply_activation(values: Tensor, act_type: int) -> Tensor:
     if act_type == FAST_GELU:
         return swish(values, 1.702)
     return swish(values) if act_type == SILU else values
+
+
+# 1 / 0.044715, and -1.595769121 * 0.044715, as the kernels of Ascend 950 group the factors of the cubic polynomial.
+_INVERSE_CUBIC, _OF_CUBIC = 1 / 0.044715, -1.595769121 * 0.044715
+
+
+def apply_activation_950(values: Tensor, act_type: int) -> Tensor:
+    """The activation of the grouped matmuls of Ascend 950, which scale the polynomial of GELU in another order."""
+    if act_type != GELU_TANH:
+        return apply_activation(values, act_type)
+    cubed = values * values * values
+    # A fused multiply and add: one rounding.
+    polynomial = (values.double() * torch.tensor(_INVERSE_CUBIC).double() + cubed.double()).float()
+    return values / (1.0 + exp_float32(polynomial * torch.tensor(_OF_CUBIC)))
 
 
 def gelu_erf(values: Tensor, low: float, high: float) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from graph_quant import quant_params
 from graph_quant.reference.grouping import Span, check_pairs, spans
+from graph_quant.reference.matmul.grouped_narrow import GroupedForm, grouped_matmul_950
 from graph_quant.reference.matmul.grouped_products import Weight, product
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
@@ -29,6 +30,11 @@ def nonempty(tensors: Sequence[Tensor] | None) -> list[Tensor]:
     listed = list(tensors or ())
     is_none = len(listed) == 1 and listed[0].dim() == 1 and guard_or_false(listed[0].size(0) == 0)
     return [] if is_none else listed
+
+
+def first_of(tensors: Sequence[Tensor] | None) -> Tensor | None:
+    """The first tensor of an optional list, or None."""
+    return next(iter(nonempty(tensors)), None)
 
 
 def grouped_matmul(
@@ -49,8 +55,17 @@ def grouped_matmul(
     list_type: int,
     activation: int,
     expected_rows: int,
+    narrow: GroupedForm | None = None,
 ) -> list[Tensor]:
-    """The products, with the shapes of ``results``; ``cut`` is the group_type."""
+    """The products, with the shapes of ``results``; ``cut`` is the group_type.
+
+    ``narrow`` is the form of a quantised call on Ascend 950.
+    """
+    if narrow is not None:
+        assert isinstance(group_list, Tensor)
+        added, scales, tokens = (first_of(tensors) for tensors in (bias, scale, per_token_scale))
+        settings = group_list, cut, list_type, activation, dtype
+        return [grouped_matmul_950(narrow, x[0], weight[0], added, scales, tokens, *settings)]
     flat = [tensor.reshape(math.prod(tensor.shape[:-1]), tensor.size(-1)) for tensor in x]
     experts = weight[0].size(0) if weight[0].dim() == 3 else len(weight)
     shapes = [result.shape for result in results]

@@ -30,6 +30,8 @@ from graph_quant.reference.matmul.requantise import requantise
 from torch import Tensor
 
 FLOAT, ANTIQUANT, A8W8, A8W4, A4W4 = "float", "antiquant", "a8w8", "a8w4", "a4w4"
+# On Ascend 950 bfloat16 weights are rounded after each operation too, and ``grouped_narrow`` has what is quantised.
+ANTIQUANT_950, QUANTISED_950 = "antiquant 950", "quantised 950"
 
 # The ratio of columns to rows of an expert above which x is split into int4 halves.
 _SPLIT_ABOVE = 4
@@ -68,15 +70,18 @@ def product(
         assert tokens is not None
         return _a8w4(x, weight, tokens, dtype, rows)
     elements = weight.elements
-    if form == ANTIQUANT:
+    if form in (ANTIQUANT, ANTIQUANT_950):
         assert weight.antiquant_scale is not None
-        elements = dequantise_weight(weight.integers, weight.antiquant_scale, weight.antiquant_offset, x.dtype)
+        parameters = weight.antiquant_scale, weight.antiquant_offset
+        elements = dequantise_weight(weight.integers, *parameters, x.dtype, rounds_twice=form == ANTIQUANT_950)
     return multiply(x, elements, weight.bias, dtype)
 
 
-def dequantise_weight(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+def dequantise_weight(
+    integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype, *, rounds_twice: bool = False
+) -> Tensor:
     """The integers of a weight, dequantised: ``(integers + offset) * scale``."""
-    between = dtype if dtype == torch.float16 else torch.float32
+    between = dtype if dtype == torch.float16 or rounds_twice else torch.float32
     values = integers.to(between)
     if scale.dim() == 2:
         # One row of scales for each group of k.

@@ -146,7 +146,7 @@ def scaled_narrow_product(
         values = multiply_mx(x1, x2, pertoken_scale, scale)
         return _add(values, bias).to(dtype)
     if pertoken_scale is not None and pertoken_scale.dim() > 1:
-        return _add(_multiply_blocks(x1, x2, scale, pertoken_scale), bias).to(dtype)
+        return _add(multiply_blocks(x1, x2, scale, pertoken_scale), bias).to(dtype)
     values = multiply_narrow(x1, x2)
     if scale.dtype == torch.int64:
         return (_add(values, bias) * quant_params.decode(scale)[0]).to(dtype)
@@ -156,7 +156,7 @@ def scaled_narrow_product(
     return _add(values * scale * pertoken_scale.unsqueeze(-1), bias).to(dtype)
 
 
-def _multiply_blocks(x1: Tensor, x2: Tensor, scale: Tensor, pertoken_scale: Tensor) -> Tensor:
+def multiply_blocks(x1: Tensor, x2: Tensor, scale: Tensor, pertoken_scale: Tensor) -> Tensor:
     """Blocks of k one after the other; ``scale`` is (…, blocks of k, blocks of n)."""
     rows, columns = x1.size(-2), x2.size(-1)
     groups = pertoken_scale.size(-2)
