@@ -1420,7 +1420,7 @@ FACTS = {
     "GroupedMatMulAlltoAllv": {"flops": -1, "idle": ("ep_world_size", "comm_mode")},
     "GroupedMatmul": {"flops": -1},
     "GroupedMatmulFinalizeRouting": {"flops": -1, "idle": ("tuning_config",)},
-    "GroupedMatmulSwigluQuantV2": {"flops": -1, "idle": ("tuning_config", "dequant_mode"), "only": {"quant_dtype": (2,)}},
+    "GroupedMatmulSwigluQuantV2": {"flops": -1, "idle": ("tuning_config", "dequant_mode")},
     "HcomAllGather": {"flops": 0, "idle": ("fusion", "fusion_id")},
     "HcomAllGatherV": {"flops": 0},
     "HcomAllReduce": {"idle": ("fusion", "fusion_id")},

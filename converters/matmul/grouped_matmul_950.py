@@ -18,7 +18,7 @@ Tensors = Sequence[Tensor]
 
 def lower_operands(
     form: GroupedForm, x: Tensors, weight: Tensors, scale: Tensors | None, tokens: Tensors | None
-) -> tuple[Tensors, Tensors, Tensors | None, Tensors | None]:
+) -> tuple[Tensors, Tensors, Tensors, Tensors]:
     """x, weight, scale and per_token_scale in their dtypes."""
     if form.x != INT8:
         x = [viewed_as(x[0], form.x, x[0].rank)]
@@ -27,4 +27,4 @@ def lower_operands(
         scale, tokens = ([viewed_as(codes[0], E8M0, codes[0].rank)] for codes in (scale, tokens))
     else:
         scale = [packed_scale(tensor) for tensor in scale or ()]
-    return x, weight, scale, tokens
+    return x, weight, scale, tokens or ()

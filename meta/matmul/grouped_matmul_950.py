@@ -231,15 +231,15 @@ class QuantisedCall:
             pairs = self.k // MX_PAIR + groups
             rules.shape("scale[0]", scale, (pairs, self.n, 2), ("k // 64 + E", "n", "2"))
             rules.shape("per_token_scale[0]", tokens, (self.m, pairs, 2), ("m", "k // 64 + E", "2"))
-        self._check_view("scale[0]", scale, "weight[0]", self.weight_is_view, 3)
-        self._check_view("per_token_scale[0]", tokens, "x[0]", self.group_type == COLUMNS, 3)
+        self.check_view("scale[0]", scale, "weight[0]", self.weight_is_view, 3)
+        self.check_view("per_token_scale[0]", tokens, "x[0]", self.group_type == COLUMNS, 3)
         if bias is not None:
             if self.x_name != E2M1.name:
                 rules.refuse(f"bias must be None for {self.x_name} x, got {list(bias.shape)}")
             rules.dtype("bias[0]", bias, (torch.float32,), " for MX operands")
             rules.shape("bias[0]", bias, (groups, self.n), ("E", "n"))
 
-    def _check_view(self, name: str, scale: Tensor, of: str, is_view: bool, inner: int) -> None:
+    def check_view(self, name: str, scale: Tensor, of: str, is_view: bool, inner: int) -> None:
         """Require that scales of blocks are a transposed view where their operand is one, in an eager call."""
         first = scale.dim() - inner
         if not self.rules.is_eager or scale.shape[first : first + 2] == (1, 1):
@@ -340,9 +340,9 @@ class QuantisedCall:
             names = ("E", "ceil(k/128)", "ceil(n/128)")
             rules.shape("scale[0]", scale, (groups, blocks, _ceil(self.n, N_BLOCK)), names)
             rules.shape("per_token_scale[0]", tokens, (self.m, blocks), ("m", "ceil(k/128)"))
-        self._check_view("scale[0]", scale, "weight[0]", self.weight_is_view, 2)
+        self.check_view("scale[0]", scale, "weight[0]", self.weight_is_view, 2)
         if self.group_type == ROWS or guard_or_false(tokens.size(0) == self.m):
-            self._check_view("per_token_scale[0]", tokens, "x[0]", self.group_type == COLUMNS, 2)
+            self.check_view("per_token_scale[0]", tokens, "x[0]", self.group_type == COLUMNS, 2)
 
     def check_activation(self, activation: int, scale: Tensor | None, output: torch.dtype) -> None:
         """Activations are for int8 with scales (E, n)."""

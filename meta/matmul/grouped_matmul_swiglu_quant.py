@@ -5,6 +5,7 @@ the last dimension. Scales of int8 weights are (E, n), those of int4 weights pac
 (E, G, n), with an assist matrix (E, n) that holds ``8 * sum(weight * scale)``; it is the bias of the first version.
 
 Eager calls take weights in FRACTAL_NZ: the first version all weights, _v2 those of int8.
+What Ascend 950 takes is in ``grouped_matmul_swiglu_quant_950``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.destination import INT4, INT8, find
+from graph_quant.meta.matmul.grouped_matmul_swiglu_quant_950 import SwigluQuantPlan, plan_950
 from graph_quant.meta.matmul.shapes import is_transposed
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, ND, NZ, Rules, Size, statically_known_true
@@ -50,7 +53,7 @@ def grouped_matmul_swiglu_quant(
     return Plan((*results, Result((), torch.float32)))
 
 
-@operator("npu_grouped_matmul_swiglu_quant_v2", reference=reference.grouped_matmul_swiglu_quant_v2)
+@operator("npu_grouped_matmul_swiglu_quant_v2", reference=reference.grouped_matmul_swiglu_quant_v2, chips=A2_A3_950)
 def grouped_matmul_swiglu_quant_v2(
     rules: Rules,
     x: Tensor,
@@ -66,20 +69,43 @@ def grouped_matmul_swiglu_quant_v2(
     quant_mode: int | None,
     quant_dtype: int | None,
     group_list_type: int | None,
-    tuning_config: Sequence[int] | None,  # noqa: ARG001
+    tuning_config: Sequence[int] | None,
     x_dtype: int | None,
     weight_dtype: int | None,
     weight_scale_dtype: int | None,
     x_scale_dtype: int | None,
-) -> Plan:
+) -> SwigluQuantPlan:
     """The plan of a call; lists hold one tensor, and group_list_type 1 is the number of rows of each group."""
-    rules.refuse_950(
-        x_dtype=x_dtype, weight_dtype=weight_dtype, weight_scale_dtype=weight_scale_dtype, x_scale_dtype=x_scale_dtype
-    )
+    if rules.chip is not ASCEND_950:
+        rules.refuse_950(
+            x_dtype=x_dtype,
+            weight_dtype=weight_dtype,
+            weight_scale_dtype=weight_scale_dtype,
+            x_scale_dtype=x_scale_dtype,
+        )
     for name, tensors in (("weight", weight), ("weight_scale", weight_scale)):
         if len(tensors) != 1:
             rules.refuse(f"{name} must have one tensor, got {len(tensors)}")
     rules.require(bias is None, lambda: "bias must be None, got a tensor")
+    if rules.chip is ASCEND_950:
+        for name, value in (("smooth_scale", smooth_scale), ("weight_assist_matrix", weight_assist_matrix)):
+            if value is not None and len(value):
+                rules.refuse(f"{name} must be None on Ascend 950, got a tensor")
+        return plan_950(
+            rules,
+            x,
+            weight,
+            weight_scale,
+            x_scale,
+            group_list,
+            (dequant_mode or 0, quant_mode or 0),
+            dequant_dtype,
+            quant_dtype,
+            group_list_type or 0,
+            tuning_config,
+            (x_dtype, weight_dtype),
+            (weight_scale_dtype, x_scale_dtype),
+        )
     rules.require(not quant_mode, lambda: f"quant_mode must be 0, got {quant_mode}")
     # int8 and float32 are 0 in the operator's document; int8 is 1 in its schema, and float32 is 6 in torch.
     rules.one_of("dequant_dtype", dequant_dtype, _IGNORED)
@@ -107,7 +133,7 @@ def grouped_matmul_swiglu_quant_v2(
         _check_blocks(rules, weight[0])
     else:
         rules.format("weight[0]", weight[0], ND, NZ)
-    return Plan(results)
+    return SwigluQuantPlan(results)
 
 
 def _check_blocks(rules: Rules, weight: Tensor) -> None:

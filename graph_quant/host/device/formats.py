@@ -19,6 +19,9 @@ from .gradients import pass_gradient
 # those among them that read such a weight as blocks whatever its format is.
 _TAKES_BLOCKS, _ALWAYS_BLOCKS = "npu_grouped_matmul", "npu_grouped_matmul_swiglu_quant"
 
+# The columns of the narrowest block, int4 in int32; tensors of fewer are MX scales.
+_NARROWEST = 8
+
 # Packs int4 in the format of its input.
 _PACKS = "npu_convert_weight_to_int4pack"
 
@@ -38,7 +41,7 @@ def without_blocks(title: str, value: Any) -> Any:
     """
     if isinstance(value, (list, tuple)):
         return [without_blocks(title, item) for item in value]
-    if not isinstance(value, Tensor) or value.dim() < 4 or value.is_cpu:
+    if not isinstance(value, Tensor) or value.dim() < 4 or value.is_cpu or value.size(-1) < _NARROWEST:
         return value
     *leading, across, down, rows, columns = value.shape
     shape = (*leading, down * rows, across * columns)

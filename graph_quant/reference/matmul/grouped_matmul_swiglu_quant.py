@@ -19,6 +19,7 @@ from graph_quant.reference.activation.activation_functions import CLAMPED, apply
 from graph_quant.reference.grouping import spans
 from graph_quant.reference.matmul.grouped_products import Weight, split_product, sum_over_groups
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
+from graph_quant.reference.matmul.narrow_swiglu_quant import SwigluForm, swiglu_of_narrow_products
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
@@ -97,8 +98,12 @@ def grouped_matmul_swiglu_quant_v2(
     smooth_scale: Tensor | None,
     weight_assist_matrix: list[Tensor] | None,
     group_list_type: int | None,
+    form: SwigluForm | None = None,
 ) -> Pair:
-    """The quantised rows and their scales."""
+    """The quantised rows and their scales; ``form`` is that of a call on Ascend 950."""
+    if form is not None:
+        operands = x, weight[0], weight_scale[0], x_scale, group_list
+        return swiglu_of_narrow_products(form, *operands, group_list_type or 0)
     name = "npu_grouped_matmul_swiglu_quant_v2"
     assist = weight_assist_matrix[0] if weight_assist_matrix else None
     tensors = x, weight[0], quant_params.signed(weight_scale[0]), x_scale, group_list
