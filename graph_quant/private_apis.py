@@ -508,6 +508,13 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "captured graphs write over operands that are still read",
         "torchair._acl_concrete_graph.graph_pass.check_multi_stream_for_single_reinplace",
         "npugraph_ex._acl_concrete_graph.graph_pass.check_multi_stream_for_single_reinplace",
+        "torchair._acl_concrete_graph.graph_pass._get_view_inverse_node_usages",
+        "npugraph_ex._acl_concrete_graph.graph_pass._get_view_inverse_node_usages",
+    ),
+    *_private_apis(
+        "captured graphs cannot compute fractions of dynamic sizes",
+        "torchair._acl_concrete_graph.fx2acl_converter.AclConcreteGraph _codegen_update_global_dict",
+        "npugraph_ex._acl_concrete_graph.fx2acl_converter.AclConcreteGraph _codegen_update_global_dict",
     ),
     *_private_apis(
         "fusions do not run",

@@ -66,6 +66,7 @@ def activate() -> None:
         _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_add_module_paths, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_patch_streams, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.graph_pass", partial(_patch_reinplace, compiler))
+        _actions.after(f"{compiler}._acl_concrete_graph.fx2acl_converter", partial(_define_functions_of_sizes, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
         _actions.after(f"{compiler}.npu_fx_compiler", partial(_extend_compiler, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_patch_capture, compiler))
@@ -195,9 +196,17 @@ def _add_module_paths(compiler: str) -> None:
 
 
 def _patch_reinplace(compiler: str) -> None:
-    from .compiler_patches import keep_overlapping_operands
+    from .compiler_patches import keep_overlapping_operands, keep_scattered_tensors
 
-    keep_overlapping_operands(sys.modules[f"{compiler}._acl_concrete_graph.graph_pass"])
+    module = sys.modules[f"{compiler}._acl_concrete_graph.graph_pass"]
+    keep_overlapping_operands(module)
+    keep_scattered_tensors(module)
+
+
+def _define_functions_of_sizes(compiler: str) -> None:
+    from .compiler_patches import define_functions_of_sizes
+
+    define_functions_of_sizes(sys.modules[f"{compiler}._acl_concrete_graph.fx2acl_converter"])
 
 
 def _refuse_static_kernels(compiler: str) -> None:

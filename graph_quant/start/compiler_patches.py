@@ -1,6 +1,7 @@
 """Patches for defects of TorchAir's two compilers, npugraph_ex and torchair."""
 
 import inspect
+import math
 import operator
 from functools import partial
 from types import ModuleType, SimpleNamespace
@@ -111,6 +112,30 @@ def keep_overlapping_operands(module: ModuleType) -> None:
         return not is_shared and check(node)
 
     vars(module)["check_multi_stream_for_single_reinplace"] = check_multi_stream_for_single_reinplace
+
+
+def keep_scattered_tensors(module: ModuleType) -> None:
+    """Let no operator write into a view of a tensor that is assembled from that view later, by a slice_scatter.
+
+    Upstream means to drop the scatter, and puts the view where the assembled tensor was read.
+    """
+    vars(module)["_get_view_inverse_node_usages"] = lambda *_nodes: set()
+
+
+def define_functions_of_sizes(module: ModuleType) -> None:
+    """Define the functions of sizes that the code of a graph calls, such as ``math_trunc``: FX names globals so."""
+    define = module.AclConcreteGraph._codegen_update_global_dict
+
+    def _codegen_update_global_dict(self: Any) -> str:
+        known = self.fx_graph.graph.python_code("self").globals.items()
+        lines = [f"import math\n{name} = math.{value.__name__}" for name, value in known if _is_of_math(value)]
+        return "\n".join((define(self), *lines))
+
+    module.AclConcreteGraph._codegen_update_global_dict = _codegen_update_global_dict
+
+
+def _is_of_math(value: Any) -> bool:
+    return getattr(value, "__module__", "") == math.__name__
 
 
 def _storage(node: torch.fx.Node) -> int | None:

@@ -65,6 +65,33 @@ def test_operands_that_share_memory_are_not_overwritten(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
+def test_tensors_assembled_from_views_are_whole(backend: str) -> None:
+    """TorchAir read a view for the tensor that a slice_scatter assembles from it, as in this gradient."""
+    torch._dynamo.reset()
+
+    def pad(x: Tensor) -> Tensor:
+        return torch.nn.functional.pad(x, (1, 1), mode="circular") * torch.arange(6.0, device="npu")
+
+    x, y = (torch.arange(4.0).view(1, 1, 4).npu().requires_grad_() for _ in range(2))
+    torch.compile(pad, backend=BACKENDS[backend](), fullgraph=True)(x).sum().backward()
+    pad(y).sum().backward()
+    assert torch.equal(x.grad, y.grad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_sizes_may_be_multiplied_with_fractions(backend: str) -> None:
+    torch._dynamo.reset()
+
+    def enlarge(x: Tensor) -> Tensor:
+        return torch.nn.functional.interpolate(x, scale_factor=1.7)
+
+    compiled = torch.compile(enlarge, backend=BACKENDS[backend](), fullgraph=True, dynamic=True)
+    for width in (5, 10):
+        x = torch.randn(1, 2, width).npu()
+        assert torch.equal(compiled(x), enlarge(x))
+
+
+@pytest.mark.parametrize("backend", list(BACKENDS))
 @torch.no_grad
 def test_results_of_several_sizes_may_be_kept(backend: str) -> None:
     """Outputs that are kept and returned again must not be freed twice by a later capture."""
