@@ -215,6 +215,24 @@ def test_graphed_callables_train_like_the_module() -> None:
             assert torch.equal(want.grad, got.grad)
 
 
+def test_saved_norms_of_weights_have_the_dtype_of_eager_mode() -> None:
+    """PyTorch infers them in half precision; the CPU's are float32, and its gradient takes no others."""
+    direction, magnitude = torch.randn(5, 6).half().npu(), torch.randn(5, 1).half().npu()
+
+    def norm() -> list[torch.Tensor]:
+        result, norms = torch.ops.aten._weight_norm_interface(direction, magnitude, 0)
+        grads = torch.ops.aten._weight_norm_interface_backward(result, direction, magnitude, norms, 0)
+        return [result, norms, *grads]
+
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        captured = norm()
+    graph.replay()
+    for result, expected in zip(captured, norm(), strict=True):
+        assert result.dtype == expected.dtype
+        assert torch.equal(result, expected)
+
+
 def test_graph_is_written_as_a_trace(tmp_path) -> None:
     import json
 

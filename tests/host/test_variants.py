@@ -3,6 +3,7 @@
 import os
 import warnings
 from datetime import date
+from typing import Any
 
 import pytest
 import torch
@@ -111,3 +112,16 @@ def test_out_that_the_cpu_marks_as_conjugate_holds_conjugate_values() -> None:
     out = torch.empty_like(other)
     torch.linalg.lu_solve(factors, pivots, other, left=False, out=out)
     assert torch.equal(out, torch.linalg.lu_solve(factors, pivots, other, left=False))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("numbers", [0.9, [0.9, 0.1]], ids=["one", "list"])
+def test_lists_multiplied_in_place_have_the_bits_of_the_other_form(numbers: Any, dtype: torch.dtype) -> None:
+    """PyTorch's CPU kernel rounds the number to the dtype of the tensors in the in-place form alone."""
+    generator = torch.Generator().manual_seed(1)
+    tensors = [torch.randn(67, generator=generator).to(dtype).npu(), torch.tensor(0.7, dtype=dtype).npu()]
+    expected = torch._foreach_mul(tensors, numbers)
+    strided = [torch.stack((tensor, tensor), -1)[..., 1] for tensor in tensors]
+    for written in ([tensor.clone() for tensor in tensors], strided):
+        torch._foreach_mul_(written, numbers)
+        assert all(torch.equal(one, other) for one, other in zip(written, expected, strict=True))

@@ -22,6 +22,7 @@ from . import (
     copies,
     decompositions,
     fft,
+    foreach_numbers,
     grid_sample,
     integer_ops,
     kernels,
@@ -61,6 +62,7 @@ WRAPPERS: tuple[Mapping[str, kernels.Wrapper], ...] = (
     linalg.WRAPPERS,
     power.WRAPPERS,
     optimizers.WRAPPERS,
+    foreach_numbers.WRAPPERS,
     strided_inputs.WRAPPERS,
     zeros.WRAPPERS,
 )
