@@ -606,6 +606,7 @@ DECOMPOSITIONS = {
     "aten::bucketize.Scalar": "graph_quant.converters.aten.composed",
     "aten::cauchy": "graph_quant.converters.aten.random",
     "aten::celu": "graph_quant.converters.aten.composed",
+    "aten::channel_shuffle": "graph_quant.converters.aten.composed",
     "aten::cholesky_inverse": "graph_quant.converters.aten.composed",
     "aten::cholesky_solve": "graph_quant.converters.aten.composed",
     "aten::constant_pad_nd": "graph_quant.converters.aten.pad",

@@ -194,6 +194,15 @@ def scatter_number_with_reduce(x: torch.Tensor, dim: int, index: torch.Tensor, v
     return aten.scatter.reduce(x, dim, index, src, reduce=reduce)
 
 
+@decomposes(aten.channel_shuffle.default)
+def channel_shuffle(x: torch.Tensor, groups: int) -> Any:
+    """Always new memory; PyTorch's decomposition returns the input where a group has one channel."""
+    if x.dim() < 3 or groups < 1 or x.size(1) % groups:
+        return NotImplemented
+    split = x.reshape(x.size(0), groups, x.size(1) // groups, *x.shape[2:])
+    return split.transpose(1, 2).clone(memory_format=torch.contiguous_format).view(x.shape)
+
+
 @decomposes(aten._prelu_kernel_backward.default)
 def prelu_backward(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> Any:
     """Gradients of all elements; PReluGrad sums those of a weight, which autograd does itself."""

@@ -66,7 +66,9 @@ def activate() -> None:
         _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_add_module_paths, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_patch_streams, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.graph_pass", partial(_patch_reinplace, compiler))
-        _actions.after(f"{compiler}._acl_concrete_graph.fx2acl_converter", partial(_define_functions_of_sizes, compiler))
+        _actions.after(
+            f"{compiler}._acl_concrete_graph.fx2acl_converter", partial(_define_functions_of_sizes, compiler)
+        )
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
         _actions.after(f"{compiler}.npu_fx_compiler", partial(_extend_compiler, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_patch_capture, compiler))

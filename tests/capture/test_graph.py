@@ -43,6 +43,11 @@ def factors(x: Tensor) -> tuple[Tensor, Tensor]:
     return factored, pivots
 
 
+def scaled(tensors: list[Tensor]) -> list[Tensor]:
+    torch._foreach_mul_(tensors, 0.9)
+    return tensors
+
+
 CALLS = {
     "views": lambda x: x.t().reshape(2, -1)[:, 1:].contiguous(),
     "several results": lambda x: x.topk(3),
@@ -56,6 +61,27 @@ CALLS = {
     "bags": lambda x: torch.embedding_bag(x, torch.ones(4, dtype=torch.long, device=x.device), (x[0, :2] * 0).long()),
     "a conjugate": lambda x: torch.linalg.lu_solve(*factors(x[:, :6] * 1j), x.t() * (1 + 1j), left=False),
     "a reduction": lambda x: torch.nn.functional.layer_norm(x, (8,)).std(0),
+    "cumulative extremes": lambda x: (*x.cummax(1), *x.cummin(0)),
+    "bags in bfloat16": lambda x: torch.nn.functional.embedding_bag(
+        torch.ones(4, 5, dtype=torch.long, device=x.device), x.bfloat16(), mode="sum"
+    ),
+    # Eager mode computes these otherwise than the CPU's kernels.
+    "alpha": lambda x: (
+        torch.add(x.half(), x.half().flip(0), alpha=0.1),
+        x.bfloat16().sub_(x.bfloat16().flip(0), alpha=0.1),
+        torch.add(x.half(), x.half().flip(0), alpha=0.1, out=torch.empty(0, dtype=torch.half, device=x.device)),
+    ),
+    "lists and numbers": lambda x: scaled([x.half(), x.bfloat16()]),
+    "volumes": lambda x: torch.nn.functional.avg_pool3d(x.half().view(1, 1, 3, 4, 4), 2),
+    "a grid": lambda x: torch.nn.functional.grid_sample(
+        x.half().view(1, 1, 6, 8), x.half().view(1, 4, 6, 2), align_corners=False
+    ),
+    "a power": lambda x: (x.abs() ** 1.3, torch._foreach_pow([x.abs()], 0.7)[0]),
+    "frequencies": lambda x: torch.view_as_real(torch.fft.fft(x[:, :7] + 0j)),
+    "a convolution": lambda x: torch.nn.functional.conv2d(x.half().view(1, 3, 4, 4), x.half()[:3, :3].view(3, 3, 1, 1)),
+    "strided elements": lambda x: (x[:, ::2].sigmoid(), x.t().logsumexp(0), torch.nn.functional.gelu(x[:, 1::3])),
+    "groups": lambda x: torch.nn.functional.group_norm(x.half().view(2, 4, 6), 2),
+    "a division": lambda x: (x * 9).int().div(-1, rounding_mode="trunc"),
 }
 
 

@@ -337,6 +337,14 @@ LAYOUTS: tuple[Callable[[], torch.Tensor], ...] = (
 )
 
 
+def test_shuffled_channels_are_new_memory(compile_npu: Compile) -> None:
+    """PyTorch's decomposition returns the input itself where a group has one channel."""
+    x = torch.arange(16.0).view(1, 4, 2, 2).npu()
+    result = compile_npu(lambda x: torch.nn.functional.channel_shuffle(x, 4))(x)
+    assert torch.equal(result, x)
+    assert result.data_ptr() != x.data_ptr()
+
+
 @pytest.mark.parametrize("name", VIEWS_OF_INPUTS)
 def test_views_of_inputs_alias_them_as_in_eager_mode(compile_npu: Compile, name: str) -> None:
     """With dynamic sizes AOTAutograd expresses views by strides and offset, which a graph cannot."""

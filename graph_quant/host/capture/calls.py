@@ -42,7 +42,7 @@ class Call:
 
     def step(self, new_results: list[NewResult]) -> Step:
         """Return the function that makes the call and writes its results into the tensors of the capture."""
-        from ..device import find_matching_out, find_product
+        from ..device import find_matching_out, find_product, wrapped_kernel
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in new_results]
@@ -50,6 +50,8 @@ class Call:
             return _into(self._random_call(), targets)
         if (product := find_product(name.removesuffix(".out"), self.args)) is not None:
             return self._product(product, targets)
+        if (wrapped := wrapped_kernel(self.op, self.args, self.kwargs)) is not None:
+            return _into(self._prepared(wrapped), targets)
         # An operator may set the conjugate bit of a complex result.
         is_plain = len(targets) == 1 and not targets[0][0] and not targets[0][1].is_complex()
         if is_plain and (out := find_matching_out(self.op)) is not None:

@@ -16,6 +16,7 @@ NAMES = frozenset({
     "aten::_native_batch_norm_legit", "aten::_weight_norm_interface", "aten::native_batch_norm",
     "aten::native_layer_norm",
 })  # fmt: skip
+_BAGS = ("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 _WEIGHT_NORM = torch.ops.aten._weight_norm_interface.default
 
 
@@ -24,9 +25,16 @@ def infer_on_cpu(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if op is _WEIGHT_NORM:  # PyTorch infers norms in half precision on each device; the CPU's are float32
         result, norms = op(*args, **kwargs)
         return result, norms.float() if norms.dtype in HALF_DTYPES else norms
+    if op.name() in _BAGS and args[0].dtype == torch.bfloat16:  # PyTorch infers as if it took the CPU another path
+        results = infer_on_cpu(op, _cast(args, torch.bfloat16, torch.float16), kwargs)
+        return _cast(results, torch.float16, torch.bfloat16)
     with FakeTensorMode():
         results = op(*_convert("cpu", args), **_convert("cpu", kwargs))
     return _convert("meta", results)
+
+
+def _cast(values: Any, dtype: torch.dtype, to: torch.dtype) -> Any:
+    return tree_map(lambda value: value.to(to) if isinstance(value, Tensor) and value.dtype == dtype else value, values)
 
 
 def _convert(device: str, values: Any) -> Any:

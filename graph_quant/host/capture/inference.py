@@ -13,6 +13,8 @@ from .fake_cpu import NAMES as STATISTICS
 from .fake_cpu import infer_on_cpu
 from .runtime import not_permitted
 
+# They return nothing, and PyTorch cannot infer them.
+_WRITE_ALONE = frozenset(("aten::_cummax_helper", "aten::_cummin_helper"))
 _META = torch.device("meta")
 
 
@@ -50,6 +52,8 @@ class MetaCall:
         return self._to_npu(inferred, ())
 
     def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.op.name() in _WRITE_ALONE:
+            return None
         return infer_on_cpu(self.op, args, kwargs) if self.op.name() in STATISTICS else self.op(*args, **kwargs)
 
     def tensors(self) -> list[Tensor]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .operators import register_records as register_records
     from .registry import find_matching_out as find_matching_out
     from .registry import register as register
+    from .registry import wrapped_kernel as wrapped_kernel
     from .rng import cpu_generator as cpu_generator
     from .rng import default_generator as default_generator
 
@@ -28,7 +29,7 @@ _EXPORTS = {
     "kernels": ("allows_mixed_devices",),
     "operators": ("register_names", "register_records"),
     "matmul": ("find_product",),
-    "registry": ("find_matching_out", "register"),
+    "registry": ("find_matching_out", "register", "wrapped_kernel"),
     "rng": ("cpu_generator", "default_generator"),
 }
 __all__ = [name for names in _EXPORTS.values() for name in names]

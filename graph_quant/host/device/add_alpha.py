@@ -20,10 +20,12 @@ def _round_once(op: OpOverload, kernel: Kernel) -> Kernel:
     def wrapper(x: Any, other: Any, *, alpha: Any = 1, **out: Tensor) -> Any:
         if alpha == 1:
             return kernel(x, other, **out)
-        if not _is_npu_half(x) or not _is_npu_half(other) or x.dtype != other.dtype:
+        if not _is_half(x) or not _is_half(other) or x.dtype != other.dtype:
             return kernel(x, other, alpha=alpha, **out)
         scale = torch.tensor(-alpha if is_sub else alpha, dtype=x.dtype)
-        total = to_npu(add_scaled(as_cpu(x).contiguous(), as_cpu(other).contiguous(), scale))
+        total = add_scaled(as_cpu(x).contiguous(), as_cpu(other).contiguous(), scale)
+        if not x.is_cpu:  # as in a replay
+            total = to_npu(total)
         if out:  # the zero that changes no bit: -0.0 + -0.0 is -0.0
             return kernel(total, torch.tensor(0.0 if is_sub else -0.0, dtype=x.dtype), **out)
         return x.copy_(total) if in_place else total
@@ -31,8 +33,8 @@ def _round_once(op: OpOverload, kernel: Kernel) -> Kernel:
     return wrapper
 
 
-def _is_npu_half(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.dtype in HALF_DTYPES and not value.is_cpu
+def _is_half(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype in HALF_DTYPES
 
 
 WRAPPERS = dict.fromkeys(

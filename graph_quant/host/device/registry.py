@@ -3,7 +3,7 @@
 A kernel is created when its operator is first called: looking up two thousand schemas would slow down every import.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -66,6 +66,9 @@ WRAPPERS: tuple[Mapping[str, kernels.Wrapper], ...] = (
     strided_inputs.WRAPPERS,
     zeros.WRAPPERS,
 )
+
+# Those that a replay applies too, to the CPU's kernels. It has products and zeros of its own.
+_OF_REPLAYS = tuple(wrappers for wrappers in WRAPPERS if wrappers not in (matmul.WRAPPERS, zeros.WRAPPERS))
 
 # Allocation, views and storage: torch_npu's own kernels need no device code.
 _LEFT_TO_TORCH_NPU = frozenset(
@@ -177,6 +180,22 @@ def kernel_for(name: str) -> kernels.Kernel:
     if any(argument.name == "generator" for argument in op._schema.arguments):
         return kernels.random(op, kernel)
     return accept_numbers(op, kernel, lambda sibling: kernel_for(sibling.name()))
+
+
+def wrapped_kernel(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> kernels.Kernel | None:
+    """Return the function that computes a call on CPU tensors as the eager kernel does; None if the CPU kernel does."""
+    name = op.name()
+    applied = [wrappers for wrappers in _OF_REPLAYS if name in wrappers]
+    if strided_inputs.WRAPPERS in applied and not strided_inputs.concerns(args, kwargs):
+        applied.remove(strided_inputs.WRAPPERS)
+    if add_alpha.WRAPPERS in applied and kwargs.get("alpha", 1) == 1:
+        applied.remove(add_alpha.WRAPPERS)
+    if not applied:
+        return None
+    kernel: kernels.Kernel = op._op
+    for wrappers in applied:
+        kernel = wrappers[name](op, kernel)
+    return kernel
 
 
 def _is_composite(name: str) -> bool:

@@ -6,6 +6,7 @@ and in which order sums are added. An NPU copies strided inputs before it comput
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -66,6 +67,11 @@ def _copy_to_out(_op: OpOverload, kernel: Kernel) -> Kernel:
         return out.resize_(result.shape).copy_(result) if out.shape != result.shape else out.copy_(result)
 
     return wrapper
+
+
+def concerns(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call has a strided argument or a strided ``out``."""
+    return any(map(_is_strided, (*args, kwargs.get("out"))))
 
 
 def _is_strided(value: Any) -> bool:
