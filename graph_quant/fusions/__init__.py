@@ -41,8 +41,10 @@ NAMES = (
     "dequant_swiglu_quant",
     "moe_gating_top_k",
 )
+    "common_quantize",
 
 
+    "add_rms_norm_quant",
 @functools.cache
 def _parsed(setting: str, source: str) -> tuple[str, ...]:
     words = [word.strip().lower() for word in setting.split(",") if word.strip()]

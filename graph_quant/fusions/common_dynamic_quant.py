@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 VIEW = torch.ops.aten.view.default
 
 
-def quantisations(x: Node) -> list[tuple[Node, Node | None]]:
-    """Each npu_dynamic_quant that reads ``x``, directly or through a view, and the view."""
-    target = torch.ops.npu.npu_dynamic_quant.default
+_DYNAMIC = torch.ops.npu.npu_dynamic_quant.default
+
+
+def quantisations(x: Node, target: Any) -> list[tuple[Node, Node | None]]:
+    """Each call of ``target`` that reads ``x``, directly or through a view, and the view."""
     direct: list[tuple[Node, Node | None]] = [(node, None) for node in readers(x) if node.target is target]
     views = [node for node in readers(x) if node.target is VIEW]
     return direct + [(node, view) for view in views for node in readers(view) if node.target is target]
 
 
 def _patterns() -> Alternatives:
-    return [call(torch.ops.npu.npu_dynamic_quant.default, leaf("x"))]
+    return [call(_DYNAMIC, leaf("x"))]
 
 
 def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
@@ -33,7 +35,7 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     shape, options = leaves["x"].meta["val"].shape, (root.args[1:], root.kwargs)
     later = [
         node
-        for node, _ in quantisations(x)
+        for node, _ in quantisations(x, _DYNAMIC)
         if rewriter.order[node] > rewriter.order[root]
         and any(map(readers, readers(node)))
         and node.args[0].meta["val"].shape == shape  # type: ignore[union-attr]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
+from graph_quant.nn.merged_static import MergedStaticLinear, can_merge_static, merge_static
+from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from torch import Tensor, nn
 
 # Names of linears that read one input in the models of transformers, vLLM and DeepSeek, in the order of storage.
@@ -81,7 +84,8 @@ def merge_linears_(model: nn.Module, groups: Sequence[Sequence[str]] = GROUPS) -
     a model over ranks before, and save it before: each linear has the weights of its group as ``merged``.
 
     Args:
-        model: A model with linears that ``quantize_`` replaced by ``DynamicW8A8Linear``.
+        model: A model with linears that ``quantize_`` replaced by ``DynamicW8A8Linear`` or ``StaticW8A8Linear``. Static
+            ones are merged where their input is quantised alike, which smoothing prevents.
         groups: The names of linears that are children of one module and read the same input.
 
     Returns:
@@ -97,22 +101,47 @@ def merge_linears_(model: nn.Module, groups: Sequence[Sequence[str]] = GROUPS) -
     merged: list[str] = []
     for path, parent in list(model.named_modules()):
         for names in groups:
-            linears = [getattr(parent, name, None) for name in names]
-            if _can_merge(linears):
-                for name, part in zip(names, _merge(linears), strict=True):  # type: ignore[arg-type]
-                    setattr(parent, name, part)
-                    merged.append(f"{path}.{name}" if path else name)
+            parts = _merge([getattr(parent, name, None) for name in names])
+            for name, part in zip(names, parts, strict=False):
+                setattr(parent, name, part)
+                merged.append(f"{path}.{name}" if path else name)
     if not merged:
         wanted = "; ".join(", ".join(names) for names in groups)
-        raise ValueError(f"merge_linears_: {type(model).__name__} has no group of DynamicW8A8Linear named {wanted}")
+        raise ValueError(
+            f"merge_linears_: {type(model).__name__} has no group of DynamicW8A8Linear or StaticW8A8Linear named "
+            f"{wanted} that quantise their input alike"
+        )
     return merged
 
 
-def _can_merge(linears: Sequence[object]) -> bool:
-    """Whether all are dynamic linears of one input size, device and smoothing, with a bias or without."""
-    if any(type(linear) is not DynamicW8A8Linear for linear in linears) or len(set(map(id, linears))) < len(linears):
-        return False
-    first, *others = (linear for linear in linears if isinstance(linear, DynamicW8A8Linear))
+def _merge(linears: Sequence[object]) -> Sequence[nn.Module]:
+    """The same linears with merged weights; none where they cannot be merged."""
+    if len(set(map(id, linears))) < len(linears):
+        return ()
+    dynamic = [linear for linear in linears if type(linear) is DynamicW8A8Linear]
+    static = [linear for linear in linears if type(linear) is StaticW8A8Linear]
+    if len(dynamic) == len(linears) and _can_merge_dynamic(dynamic):
+        weights = _merge_dynamic(dynamic)
+        rows = [linear.weight.size(0) for linear in dynamic]
+        parts: list[nn.Module] = [MergedLinear(weights, *bounds) for bounds in _bounds(rows)]
+    elif len(static) == len(linears) and can_merge_static(static):
+        static_weights = merge_static(static)
+        rows = [linear.weight.size(1) for linear in static]
+        parts = [MergedStaticLinear(static_weights, *bounds) for bounds in _bounds(rows)]
+    else:
+        return ()
+    return [part.train(linear.training) for part, linear in zip(parts, dynamic or static, strict=True)]
+
+
+def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and last row of parts of these sizes."""
+    ends = [0, *accumulate(sizes)]
+    return list(pairwise(ends))
+
+
+def _can_merge_dynamic(linears: Sequence[DynamicW8A8Linear]) -> bool:
+    """Whether all are of one input size, device and smoothing, with a bias or without."""
+    first, *others = linears
     return all(
         linear.weight.size(1) == first.weight.size(1)
         and linear.weight.device == first.weight.device
@@ -128,17 +157,11 @@ def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
     return one.dtype == other.dtype and torch.equal(one, other)
 
 
-def _merge(linears: Sequence[DynamicW8A8Linear]) -> list[MergedLinear]:
+def _merge_dynamic(linears: Sequence[DynamicW8A8Linear]) -> MergedWeights:
     biases = [linear.bias for linear in linears if linear.bias is not None]
-    merged = MergedWeights(
+    return MergedWeights(
         torch.cat([linear.weight for linear in linears]),
         torch.cat([linear.scale for linear in linears]),
         torch.cat(biases) if biases else None,
         linears[0].smooth,
     )
-    parts, start = [], 0
-    for linear in linears:
-        end = start + linear.weight.size(0)
-        parts.append(MergedLinear(merged, start, end).train(linear.training))
-        start = end
-    return parts

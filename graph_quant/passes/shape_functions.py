@@ -32,7 +32,7 @@ def infer_identity(node: NodeContext) -> Inferred:
     return node["x"]
 
 
-@shape_function("Neg", "Cumsum")
+@shape_function("Neg", "Cumsum", "ZerosLike")
 def infer_unary(node: NodeContext) -> Inferred:
     return Inferred(node["x"].dtype, node["x"].shape)
 

@@ -70,6 +70,14 @@ def quantised_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor,
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def statically_quantised_norm(x: Tensor, residual: Tensor, weight: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+    """A residual, a norm, and the two quantisations of gate and up with stored scales."""
+    point, total = torch.zeros_like(scale), x + residual
+    rows = norm(total, weight).view(-1, x.size(-1))
+    quantised = [torch_npu.npu_quantize(rows, scale, point, torch.qint8, axis=-1, div_mode=False) for _ in range(2)]
+    return *quantised, total
+
+
     """Four heads of queries, two of keys and values, as transformers' sdpa attention."""
     heads = (x.transpose(1, 2) for x in (query, key, value))
     q, k, v = heads
@@ -174,6 +182,16 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
         quantised_norm, (bf16(2, 6, 32), bf16(2, 6, 32), bf16(32)), ["npu_add_rms_norm_dynamic_quant"]
     ),
     "rotary_mul": (rotated, (bf16(2, 4, 6, 64), *HALF_ROPE), ["npu_rotary_mul"]),
+    "add_rms_norm_quant": (
+        statically_quantised_norm,
+        (bf16(2, 6, 32), bf16(2, 6, 32), bf16(32), bf16(32).abs() * 20),
+        ["npu_add_rms_norm_quant"],
+    ),
+    "add_rms_norm_quant of float16": (
+        statically_quantised_norm,
+        (f16(2, 6, 32), f16(2, 6, 32), f16(32), f16(32).abs() * 20),
+        ["npu_add_rms_norm_quant"],
+    ),
     "rotary_mul of chunks": (rotated_chunks, (f16(2, 4, 6, 64), *(t.half() for t in ROPE)), ["npu_rotary_mul"]),
     "rotary_halves": (
         lambda x, c, s: rotated_parts(*x.chunk(2, -1), c[..., :32], s[..., :32]),
@@ -324,6 +342,9 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
         overwritten_by_out, (bf16(6, 32), bf16(32)), "rms_norm", "the graph writes to the memory of x_1"
     ),
     "no rows": (
+    "one scale": (
+        statically_quantised_norm, (bf16(6, 32), bf16(6, 32), bf16(32), bf16(1)), "add_rms_norm_quant", "one scale"
+    ),
         lambda x, y, w: norm(x + y, w), (bf16(2, 0, 32), bf16(2, 0, 32), bf16(32)), "add_rms_norm", "there are no rows"
     ),
     "weight of another size": (

@@ -60,7 +60,7 @@ def test_what_differs_stays_apart() -> None:
     model["block"].k_proj.smooth = torch.ones(64).bfloat16().npu()
     assert quantised.merge_linears_(model) == ["block.gate_proj", "block.up_proj"]
     assert not isinstance(model["block"].q_proj, MergedLinear)
-    with pytest.raises(ValueError, match="has no group of DynamicW8A8Linear named"):
+    with pytest.raises(ValueError, match="has no group of DynamicW8A8Linear or StaticW8A8Linear named"):
         quantised.merge_linears_(block(quantised.W8A16()))
 
 
@@ -68,3 +68,29 @@ def test_shared_linear_stays_apart() -> None:
     model = block()
     model["block"].v_proj = model["block"].k_proj
     assert "block.k_proj" not in quantised.merge_linears_(model)
+
+
+def calibrated(smooth: float | None = None) -> nn.Module:
+    model = nn.ModuleDict({"block": Block(has_bias=True)}).bfloat16().npu()
+    with torch.no_grad(), quantised.observe(model) as seen:
+        model["block"](torch.randn(4, 64).bfloat16().npu())
+    quantised.quantize_(model, quantised.StaticW8A8(smooth=smooth), observations=seen)
+    return model
+
+
+def test_static_linears_keep_every_bit_and_share_scales() -> None:
+    model, x = calibrated(), torch.randn(2, 3, 64).bfloat16().npu()
+    plain = model["block"](x)
+    assert len(quantised.merge_linears_(model)) == 5
+    linears = list(model["block"].children())
+    assert len({linear.weight.untyped_storage().data_ptr() for linear in linears}) == 2
+    assert len({linear.multiplier.data_ptr() for linear in linears}) == 2
+    assert all(torch.equal(one, other) for one, other in zip(model["block"](x), plain, strict=True))
+
+
+def test_static_linears_that_quantise_differently_stay_apart() -> None:
+    model = calibrated()
+    model["block"].k_proj.zero_point += 1
+    assert quantised.merge_linears_(model) == ["block.gate_proj", "block.up_proj"]
+    with pytest.raises(ValueError, match="quantise their input alike"):
+        quantised.merge_linears_(calibrated(smooth=0.5))
