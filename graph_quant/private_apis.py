@@ -520,6 +520,8 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "fusions do not run",
         "torchair.npu_fx_compiler._optimize_fx",
         "npugraph_ex.npu_fx_compiler._optimize_fx",
+        "torch._dynamo.source.is_from_unspecialized_nn_module_source",
+        "torch._dynamo.symbolic_convert.TensorifyState",
         "torch._guards.detect_fake_mode",
         "torch._inductor.pattern_matcher.CallFunction",
         "torch._inductor.pattern_matcher.KeywordArg",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 
     from .apply import FusionReport
 
-__all__ = ["NAMES", "OFF", "ON", "VARIABLE", "apply_selected", "collect", "current", "fuse", "fuse_current", "use"]
+__all__ = [
+    "NAMES",
+    "OFF",
+    "ON",
+    "VARIABLE",
+    "apply_selected",
+    "collect",
+    "current",
+    "fuse",
+    "fuse_current",
+    "prepare_current",
+    "use",
+]
 
 ON, OFF = "on", "off"
 VARIABLE = "GRAPH_QUANT_FUSE"
@@ -29,8 +41,10 @@ NAMES = (
     "gemma_rms_norm",
     "add_rms_norm",
     "common_dynamic_quant",
+    "common_quantize",
     "merged_products",
     "add_rms_norm_dynamic_quant",
+    "add_rms_norm_quant",
     "rotary_mul",
     "rotary_halves",
     "infer_attention",
@@ -41,10 +55,8 @@ NAMES = (
     "dequant_swiglu_quant",
     "moe_gating_top_k",
 )
-    "common_quantize",
 
 
-    "add_rms_norm_quant",
 @functools.cache
 def _parsed(setting: str, source: str) -> tuple[str, ...]:
     words = [word.strip().lower() for word in setting.split(",") if word.strip()]
@@ -124,6 +136,15 @@ def fuse_current(gm: GraphModule) -> None:
     reports = _reports.get()
     if reports is not None:
         reports.append(report)
+
+
+def prepare_current(gm: GraphModule) -> AbstractContextManager[None]:
+    """While the block compiles Dynamo's graph, the floats of modules are constants in it, if fusions are selected."""
+    if not current():
+        return nullcontext()
+    from .module_numbers import constant_module_numbers
+
+    return constant_module_numbers(gm)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     if [dim % value.dim() for dim in leaves["dims"]] != [value.dim() - 1]:
         raise NotFusedError(f"the mean is over dimensions {leaves['dims']}, not over the last one alone")
     if isinstance(leaves["epsilon"], torch.fx.Node):
-        raise NotFusedError("the epsilon is an input: set torch._dynamo.config.specialize_float, or leave dynamic out")
+        raise NotFusedError("the epsilon is an input: make it a float of a module, or leave dynamic out")
     if x.target is aten._to_copy.default and all(node.target is aten._to_copy.default for node in root.users):
         return False  # the product with the weight in float32: the pattern that ends at the cast has it all
     if value.dtype not in _FLOATS:

@@ -70,13 +70,17 @@ def patch_configuration(module: ModuleType) -> None:
 
 def fuse_first(module: ModuleType) -> None:
     """Run the selected fusions before the compiler's own passes over an FX graph."""
-    optimize = module._optimize_fx
+    optimize, compile_graph = module._optimize_fx, module._compile_graph_with_aot
+
+    def _compile_graph_with_aot(gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        with fusions.prepare_current(gm):
+            return compile_graph(gm, *args, **kwargs)
 
     def _optimize_fx(graph_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         fusions.fuse_current(graph_module)
         return optimize(graph_module, *args, **kwargs)
 
-    vars(module)["_optimize_fx"] = _optimize_fx
+    vars(module).update(_optimize_fx=_optimize_fx, _compile_graph_with_aot=_compile_graph_with_aot)
 
 
 def save_random_results(module: ModuleType) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch_npu
 from functorch.compile import make_boxed_func
 from graph_quant import fusions
+from graph_quant.fusions import module_numbers
 from graph_quant.fusions.apply import FUSIONS, FusionReport
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
@@ -69,7 +70,6 @@ def quantised_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor,
     return *torch_npu.npu_dynamic_quant(rows), *torch_npu.npu_dynamic_quant(rows), total
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def statically_quantised_norm(x: Tensor, residual: Tensor, weight: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
     """A residual, a norm, and the two quantisations of gate and up with stored scales."""
     point, total = torch.zeros_like(scale), x + residual
@@ -78,6 +78,7 @@ def statically_quantised_norm(x: Tensor, residual: Tensor, weight: Tensor, scale
     return *quantised, total
 
 
+def attention(query: Tensor, key: Tensor, value: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Four heads of queries, two of keys and values, as transformers' sdpa attention."""
     heads = (x.transpose(1, 2) for x in (query, key, value))
     q, k, v = heads
@@ -181,7 +182,6 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
     "add_rms_norm_dynamic_quant": (
         quantised_norm, (bf16(2, 6, 32), bf16(2, 6, 32), bf16(32)), ["npu_add_rms_norm_dynamic_quant"]
     ),
-    "rotary_mul": (rotated, (bf16(2, 4, 6, 64), *HALF_ROPE), ["npu_rotary_mul"]),
     "add_rms_norm_quant": (
         statically_quantised_norm,
         (bf16(2, 6, 32), bf16(2, 6, 32), bf16(32), bf16(32).abs() * 20),
@@ -192,6 +192,7 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
         (f16(2, 6, 32), f16(2, 6, 32), f16(32), f16(32).abs() * 20),
         ["npu_add_rms_norm_quant"],
     ),
+    "rotary_mul": (rotated, (bf16(2, 4, 6, 64), *HALF_ROPE), ["npu_rotary_mul"]),
     "rotary_mul of chunks": (rotated_chunks, (f16(2, 4, 6, 64), *(t.half() for t in ROPE)), ["npu_rotary_mul"]),
     "rotary_halves": (
         lambda x, c, s: rotated_parts(*x.chunk(2, -1), c[..., :32], s[..., :32]),
@@ -341,10 +342,10 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
     "written by out=": (
         overwritten_by_out, (bf16(6, 32), bf16(32)), "rms_norm", "the graph writes to the memory of x_1"
     ),
-    "no rows": (
     "one scale": (
         statically_quantised_norm, (bf16(6, 32), bf16(6, 32), bf16(32), bf16(1)), "add_rms_norm_quant", "one scale"
     ),
+    "no rows": (
         lambda x, y, w: norm(x + y, w), (bf16(2, 0, 32), bf16(2, 0, 32), bf16(32)), "add_rms_norm", "there are no rows"
     ),
     "weight of another size": (
@@ -454,3 +455,32 @@ def test_rows_of_unknown_number_stay_where_the_fused_operator_refuses_none() -> 
     assert [(finding.fusion, finding.reason[:15]) for finding in report.not_fused] == [
         ("add_rms_norm", "there may be no")
     ]
+
+
+class Norm(torch.nn.Module):
+    def __init__(self, epsilon: float) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = torch.nn.Parameter(torch.ones(32, dtype=BF16), requires_grad=False)
+
+    def forward(self, x: Tensor, factor: float) -> Tensor:
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon)
+        return self.weight * wide.to(x.dtype) * factor
+
+
+@pytest.mark.parametrize("backend", ["npu", "npugraph_ex"])
+def test_floats_of_modules_are_constants_until_they_change_too_often(backend: str) -> None:
+    """With dynamic=True. The argument stays an input: it changes without a new graph."""
+    module, x = Norm(0.5).npu(), bf16(6, 32).npu()
+    module_numbers._seen.clear()
+    torch._dynamo.reset()
+    compiled = torch.compile(module, backend=backend, dynamic=True, fullgraph=True)
+    with fusions.use("on"), fusions.collect() as reports:
+        for count, epsilon in enumerate((0.5, 0.25, 0.125, 4.0, 2.0, 8.0), 1):
+            module.epsilon = epsilon
+            for factor in (1.0, 2.0):
+                torch.testing.assert_close(compiled(x, factor), module(x, factor), rtol=2**-7, atol=2**-7)
+            assert len(reports) == min(count, 5)
+    assert [len(report.fused) for report in reports] == [1, 1, 1, 1, 0]
+    assert "the epsilon is an input" in reports[-1].not_fused[0].reason
