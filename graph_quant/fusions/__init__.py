@@ -47,6 +47,7 @@ NAMES = (
     "add_rms_norm_quant",
     "rotary_mul",
     "rotary_halves",
+    "cache_update",
     "infer_attention",
     "attention_layout",
     "pointwise_rows",

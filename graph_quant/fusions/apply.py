@@ -141,9 +141,12 @@ def _patterns(name: str) -> dict[Any, list[CallFunction]]:
 
 
 def _written_memory(graph: Graph) -> set[Node]:
-    """The nodes whose memory an operator of the graph writes."""
+    """The nodes whose memory an operator of the graph writes, except in its last copies, which nothing follows."""
     written: set[Node] = set()
-    for node in graph.nodes:
+    nodes = [node for node in graph.nodes if node.op == "call_function"]
+    while nodes and nodes[-1].target is torch.ops.aten.copy_.default:
+        nodes.pop()
+    for node in nodes:
         schema = getattr(node.target, "_schema", None)
         if schema is None or not schema.is_mutable:
             continue

@@ -1,17 +1,19 @@
 """npu_fusion_attention, which is for training, becomes npu_fused_infer_attention_score.
 
 Of its results only the first may be read. Query, key and value are read as the linears give them, BSND, where they are
-transposes; caches stay BNSD. Keys and values are read before repeat_kv. What the operator does not support is left to
-``attention_layout``.
+transposes; caches stay BNSD, and the result is BSND where it is transposed. Keys and values are read before repeat_kv.
+What the operator does not support is left to ``attention_layout``.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .attention_layout import as_bsnd, before_repeat, before_transpose, replace_transposes
+from ..refusals import Refusal
+from .attention_layout import as_bsnd, before_repeat, before_transpose, replace_transposes, transposes_of
 from .patterns import Alternatives, aten, call, leaf
 from .record import Fusion, NotFusedError
 from .rewriter import Rewriter, readers
@@ -45,19 +47,30 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
         raise NotFusedError("the heads of keys and values are not repeated alike")
     options |= {"num_heads": leaves["head_num"], "num_key_value_heads": key.meta["val"].size(1)}
     is_bsnd = None not in [before_transpose(tensor) for tensor in (query, key, value)]
-    with rewriter.before(root, root):
-        if not is_bsnd:
-            fused = rewriter.call(_INFER, query, key, value, **options, input_layout="BNSD")
-            rewriter.replace_results(root, fused)
+    if is_bsnd:
+        with rewriter.before(root, root):
+            heads = [as_bsnd(rewriter, tensor) for tensor in (query, key, value)]
+            _replace_by_bsnd(rewriter, root, rewriter.call(_INFER, *heads, **options, input_layout="BSND"))
+        return True
+    if transposes_of(root):
+        with suppress(Refusal), rewriter.before(root, root):
+            fused = rewriter.call(_INFER, query, key, value, **options, input_layout="BNSD_BSND")
+            _replace_by_bsnd(rewriter, root, fused)
             return True
-        heads = [as_bsnd(rewriter, tensor) for tensor in (query, key, value)]
-        out = rewriter.result(rewriter.call(_INFER, *heads, **options, input_layout="BSND"), 0)
-        transposed = rewriter.call(aten.transpose.int, out, 1, 2)
-        for result in readers(root):
-            if result.users:
-                replace_transposes(rewriter, result, out)
-                rewriter.replace(result, transposed)
+    with rewriter.before(root, root):
+        fused = rewriter.call(_INFER, query, key, value, **options, input_layout="BNSD")
+        rewriter.replace_results(root, fused)
     return True
+
+
+def _replace_by_bsnd(rewriter: Rewriter, root: Node, fused: Node) -> None:
+    """Let what reads the BNSD result of ``root`` read that of ``fused``, which is BSND."""
+    out = rewriter.result(fused, 0)
+    transposed = rewriter.call(aten.transpose.int, out, 1, 2)
+    for result in readers(root):
+        if result.users:
+            replace_transposes(rewriter, result, out)
+            rewriter.replace(result, transposed)
 
 
 def _options(root: Node) -> dict[str, Any]:

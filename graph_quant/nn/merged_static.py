@@ -88,10 +88,10 @@ def can_merge_static(linears: Sequence[StaticW8A8Linear]) -> bool:
 def merge_static(linears: Sequence[StaticW8A8Linear]) -> MergedStaticWeights:
     """The merged weights of linears that ``can_merge_static`` accepts."""
     channels = linears[0].weight.size(0)
-    shared = (linears[0].multiplier, linears[0].zero_point)
     return MergedStaticWeights(
         torch.cat([linear.weight.t() for linear in linears]),
-        *(tensor.expand(channels).contiguous() for tensor in shared),
+        linears[0].multiplier.expand(channels).contiguous(),
+        linears[0].zero_point.expand(channels).contiguous(),
         torch.cat([linear.scale for linear in linears]),
         torch.cat([linear.bias for linear in linears]),
     )
