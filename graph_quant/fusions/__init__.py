@@ -49,6 +49,7 @@ NAMES = (
     "rotary_halves",
     "cache_update",
     "infer_attention",
+    "sink_attention",
     "attention_layout",
     "pointwise_rows",
     "swiglu",

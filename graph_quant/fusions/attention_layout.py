@@ -120,18 +120,14 @@ def _table(rewriter: Rewriter, table: Node) -> Node:
 
 def replace_transposes(rewriter: Rewriter, result: Node, out: Node) -> None:
     """Let the transposes of a BNSD result, and contiguous copies of them, be ``out``, which is BSND."""
-    for node in _transposes(result):
+    for node in transposes(result):
         for copy in [reader for reader in readers(node) if reader.target in _COPIES]:
             rewriter.replace(copy, out)
         rewriter.replace(node, out)
 
 
-def transposes_of(attention: Node) -> list[Node]:
-    """The transposes of the first result of an attention to BSND."""
-    return [node for result in readers(attention) if result.args[1] == 0 for node in _transposes(result)]
-
-
-def _transposes(result: Node) -> list[Node]:
+def transposes(result: Node) -> list[Node]:
+    """The transposes of a BNSD result to BSND."""
     same = [result, *(node for node in readers(result) if node.target in _VIEWS and _has_shape_of(node, result))]
     nodes = [reader for tensor in same for reader in readers(tensor) if reader.target is aten.transpose.int]
     return [node for node in nodes if sorted(dim % 4 for dim in node.args[1:]) == [1, 2]]  # type: ignore[operator]

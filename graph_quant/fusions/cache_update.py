@@ -65,7 +65,8 @@ def _counts_from_zero(node: Any) -> bool:
     if not isinstance(node, torch.fx.Node) or node.target not in _RANGES:
         return False
     # arange(end), arange(start, end) or arange(start, end, step)
-    return len(node.args) == 1 or (node.args[0] == 0 and node.args[2:] in ((), (1,)))
+    first, step = (node.args[0], *node.args[2:], 1)[:2] if len(node.args) > 1 else (0, 1)
+    return isinstance(first, int) and isinstance(step, int) and first == 0 and step == 1
 
 
 FUSION = Fusion("cache_update", "scatter_update", _patterns, _rewrite, "Results keep every bit.", 0.0)

@@ -7,13 +7,15 @@ What the operator does not support is left to ``attention_layout``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..refusals import Refusal
-from .attention_layout import as_bsnd, before_repeat, before_transpose, replace_transposes, transposes_of
+from .attention_layout import as_bsnd, before_repeat, before_transpose, replace_transposes, transposes
 from .patterns import Alternatives, aten, call, leaf
 from .record import Fusion, NotFusedError
 from .rewriter import Rewriter, readers
@@ -46,31 +48,37 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
     if (key is leaves["key"]) != (value is leaves["value"]):
         raise NotFusedError("the heads of keys and values are not repeated alike")
     options |= {"num_heads": leaves["head_num"], "num_key_value_heads": key.meta["val"].size(1)}
-    is_bsnd = None not in [before_transpose(tensor) for tensor in (query, key, value)]
-    if is_bsnd:
-        with rewriter.before(root, root):
-            heads = [as_bsnd(rewriter, tensor) for tensor in (query, key, value)]
-            _replace_by_bsnd(rewriter, root, rewriter.call(_INFER, *heads, **options, input_layout="BSND"))
-        return True
-    if transposes_of(root):
-        with suppress(Refusal), rewriter.before(root, root):
-            fused = rewriter.call(_INFER, query, key, value, **options, input_layout="BNSD_BSND")
-            _replace_by_bsnd(rewriter, root, fused)
-            return True
-    with rewriter.before(root, root):
-        fused = rewriter.call(_INFER, query, key, value, **options, input_layout="BNSD")
-        rewriter.replace_results(root, fused)
+    results = [result for result in readers(root) if result.users]
+    replace_attention(rewriter, root, results, (query, key, value), partial(rewriter.call, _INFER, **options))
     return True
 
 
-def _replace_by_bsnd(rewriter: Rewriter, root: Node, fused: Node) -> None:
-    """Let what reads the BNSD result of ``root`` read that of ``fused``, which is BSND."""
+def replace_attention(
+    rewriter: Rewriter, root: Node, results: Sequence[Node], operands: Sequence[Node], attend: Callable[..., Node]
+) -> None:
+    """Insert ``attend`` of BNSD operands before ``root``, in the layout with fewest transposes, for these results."""
+    if None not in [before_transpose(tensor) for tensor in operands]:
+        with rewriter.before(root, root):
+            heads = [as_bsnd(rewriter, tensor) for tensor in operands]
+            _replace_by_bsnd(rewriter, results, attend(*heads, input_layout="BSND"))
+        return
+    if any(map(transposes, results)):
+        with suppress(Refusal), rewriter.before(root, root):
+            _replace_by_bsnd(rewriter, results, attend(*operands, input_layout="BNSD_BSND"))
+            return
+    with rewriter.before(root, root):
+        fused = attend(*operands, input_layout="BNSD")
+        for result in results:
+            rewriter.replace(result, rewriter.result(fused, 0))
+
+
+def _replace_by_bsnd(rewriter: Rewriter, results: Sequence[Node], fused: Node) -> None:
+    """Let what reads these BNSD results read that of ``fused``, which is BSND."""
     out = rewriter.result(fused, 0)
     transposed = rewriter.call(aten.transpose.int, out, 1, 2)
-    for result in readers(root):
-        if result.users:
-            replace_transposes(rewriter, result, out)
-            rewriter.replace(result, transposed)
+    for result in results:
+        replace_transposes(rewriter, result, out)
+        rewriter.replace(result, transposed)
 
 
 def _options(root: Node) -> dict[str, Any]:

@@ -123,6 +123,23 @@ def cached_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return torch_npu.npu_fusion_attention(query, key, value, 4, "BNSD", scale=0.125)[0]
 
 
+def sink_attention(query: Tensor, key: Tensor, value: Tensor, sink: Tensor, seen: Tensor) -> Tensor:
+    return masked_sink_attention(query, key, value, sink, seen, torch.finfo(BF16).min)
+
+
+def masked_sink_attention(
+    query: Tensor, key: Tensor, value: Tensor, sink: Tensor, seen: Tensor, hidden: float
+) -> Tensor:
+    """As gpt-oss has it: four heads of queries, two of keys and values."""
+    q, k, v = (x.transpose(1, 2) for x in (query, key, value))
+    k, v = (x[:, :, None].expand(-1, -1, 2, -1, -1).reshape(x.size(0), 4, *x.shape[2:]) for x in (k, v))
+    scores = q @ k.transpose(2, 3) * 0.125 + torch.where(seen, torch.zeros([], dtype=q.dtype, device=q.device), hidden)
+    columns = torch.cat([scores, sink.reshape(1, -1, 1, 1).expand(q.size(0), -1, q.size(2), -1)], -1)
+    weights = (columns - columns.max(dim=-1, keepdim=True).values).softmax(-1)[..., :-1]
+    out = torch.nn.functional.dropout(weights, 0.0, training=False) @ v
+    return out.transpose(1, 2).contiguous()
+
+
 def updated(cache: Tensor, x: Tensor, start: Tensor) -> Tensor:
     """As a StaticCache is."""
     return cache.index_copy(2, torch.arange(x.size(2), device=x.device) + start, x)
@@ -182,6 +199,9 @@ def gated_rows(gate: Tensor, up: Tensor) -> tuple[Tensor, ...]:
 
 ROPE = (f32(1, 1, 6, 64).cos(), f32(1, 1, 6, 64).sin())
 HALF_ROPE = tuple(table.to(BF16) for table in ROPE)
+SINK = (
+    bf16(2, 6, 4, 64), bf16(2, 6, 2, 64), bf16(2, 6, 2, 64), bf16(4), torch.ones(1, 1, 6, 6, dtype=torch.bool).tril(),
+)  # fmt: skip
 # The function, its inputs, and the npu operators that are left.
 FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
     "rms_norm": (norm, (bf16(2, 6, 32), bf16(32)), ["npu_rms_norm"]),
@@ -245,6 +265,7 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
         (bf16(6, 32), i8(128, 32), f32(128).abs() / 64),
         ["npu_dynamic_quant", "npu_quant_matmul", "npu_dequant_swiglu_quant"],
     ),
+    "sink_attention": (sink_attention, SINK, ["npu_fused_infer_attention_score_v2"]),
     "attention of normalised heads": (
         normalised_attention,
         (bf16(2, 6, 4, 64) / 8, bf16(2, 6, 4, 64) / 8, bf16(2, 6, 4, 64), bf16(64) / 8),
@@ -379,6 +400,13 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
     ),
     "experts of other groups": (
         lambda x, bias: weights_of_groups(x, bias, 0.0), (f32(6, 16), f32(16)), "moe_gating_top_k", "may be chosen"
+    ),
+    "sink and a mask that only lowers scores": (
+        lambda *inputs: masked_sink_attention(*inputs, -2.0), SINK, "sink_attention", "other values than 0"
+    ),
+    "sink of float16": (
+        lambda *inputs: masked_sink_attention(*inputs, float("-inf")),
+        (*(tensor.half() for tensor in SINK[:4]), SINK[4]), "sink_attention", "learnable_sink must be",
     ),
     "positions that may be apart": (
         lambda cache, x, index: cache.index_copy(2, index, x),
