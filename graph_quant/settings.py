@@ -76,6 +76,13 @@ VARIABLES = (
         "Where the GE graph of each compiled function is written, named after it. `graph-quant run --dump` sets it.",
     ),
     Variable(
+        "GRAPH_QUANT_VERIFY",
+        "a folder",
+        "",
+        "Where the processes of vLLM write how their graphs compare with eager execution, step by step. "
+        "`graph-quant run --verify` sets it.",
+    ),
+    Variable(
         "GRAPH_QUANT_TRACEBACK",
         "on, off",
         "off",

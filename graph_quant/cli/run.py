@@ -21,9 +21,10 @@ _DESCRIPTION = (
     "passed to Python unchanged, and so are standard input, exit code and signals. Options of `run` itself precede "
     "them. `--ranks N` starts N processes on this machine as ranks of torch.distributed: each line of output is "
     "prefixed with its rank, and the first failure stops all. `--dump DIR` writes the GE graph of each function that "
-    "the npu backend compiles to DIR, in a file named after the function; inspect, lint and diff read it. A call that "
-    "a rule refuses ends the script with the rule, the script's line and the operator's page; `--traceback` shows the "
-    "whole traceback."
+    "the npu backend compiles to DIR, in a file named after the function; inspect, lint and diff read it. "
+    "`--verify DIR` compares each step of vLLM's engine with eager execution, prints the first difference of each "
+    "graph, and writes a file for each process to DIR. A call that a rule refuses ends the script with the rule, the "
+    "script's line and the operator's page; `--traceback` shows the whole traceback."
 )
 
 
@@ -33,7 +34,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         "run",
         help="run a Python script or module written for an NPU",
         description=_DESCRIPTION,
-        usage="graph-quant run [--ranks N] [--dump DIR] [--traceback] [python option ...] "
+        usage="graph-quant run [--ranks N] [--dump DIR] [--verify DIR] [--traceback] [python option ...] "
         "(script.py | -m module | -c code) [argument ...]",
     )
     parser.set_defaults(run=lambda _: 0)
@@ -49,7 +50,9 @@ def execute(arguments: list[str]) -> int:
     rest = _drop_separator(rest)
     environment = npu_environment()
     if own.dump:
-        environment["GRAPH_QUANT_DUMP"] = str(_make_folder(own.dump))
+        environment["GRAPH_QUANT_DUMP"] = str(_make_folder("--dump", own.dump))
+    if own.verify:
+        environment["GRAPH_QUANT_VERIFY"] = str(_make_folder("--verify", own.verify))
     if own.traceback:
         environment[TRACEBACK] = "on"
     sys.stdout.flush()
@@ -63,23 +66,24 @@ class _Options(NamedTuple):
 
     ranks: int | None = None
     dump: str = ""
+    verify: str = ""
     traceback: bool = False
 
 
 def _parse_own(arguments: list[str]) -> tuple[_Options, list[str]]:
     """Split the options of the command, which come first, off the arguments of Python."""
     own, rest = _Options(), arguments
-    while rest and rest[0].partition("=")[0] in ("--ranks", "--dump", "--traceback"):
+    while rest and rest[0].partition("=")[0] in ("--ranks", "--dump", "--verify", "--traceback"):
         name, equals, value = rest[0].partition("=")
         if rest[0] == "--traceback":
             own, rest = own._replace(traceback=True), rest[1:]
             continue
         value = value if equals else "".join(rest[1:2])
         rest = rest[1:] if equals else rest[2:]
-        if name == "--dump":
+        if name in ("--dump", "--verify"):
             if not value:
-                raise UsageError("--dump must be followed by a folder")
-            own = own._replace(dump=value)
+                raise UsageError(f"{name} must be followed by a folder")
+            own = own._replace(dump=value) if name == "--dump" else own._replace(verify=value)
         elif name == "--traceback":
             raise UsageError("--traceback takes no value")
         elif not value.isdecimal() or int(value) < 1:
@@ -87,7 +91,7 @@ def _parse_own(arguments: list[str]) -> tuple[_Options, list[str]]:
         else:
             own = own._replace(ranks=int(value))
     if own != _Options() and not rest:
-        last = "--dump" if own.dump else "--ranks" if own.ranks else "--traceback"
+        last = "--dump" if own.dump else "--verify" if own.verify else "--ranks" if own.ranks else "--traceback"
         raise UsageError(f"{last} must be followed by a script, -m module or -c code")
     return own, rest
 
@@ -104,12 +108,12 @@ def _drop_separator(arguments: list[str]) -> list[str]:
     )
 
 
-def _make_folder(folder: str) -> Path:
+def _make_folder(option: str, folder: str) -> Path:
     path = Path(folder).absolute()
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--dump {folder}: {error.strerror or type(error).__name__}") from error
+        raise UsageError(f"{option} {folder}: {error.strerror or type(error).__name__}") from error
     return path
 
 

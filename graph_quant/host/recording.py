@@ -41,6 +41,11 @@ def set_recorder(recorder: Recorder) -> None:
     _recorders[:] = [recorder]
 
 
+def current_recorder() -> Recorder:
+    """Return the recorder of this process."""
+    return _recorders[0]
+
+
 def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Handle a call while some stream is captured."""
     return _recorders[0].record(op, eager, args, kwargs)

@@ -14,6 +14,7 @@ from .preload import HOST, HostNpuError, choose, chosen
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the import: this module is loaded at interpreter start
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _actions = ImportActions()
@@ -74,6 +75,11 @@ def activate() -> None:
         _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_patch_capture, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
+
+
+def run_after_import(module: str, action: "Callable[[], None]") -> None:
+    """Run `action` after a module is imported; at once if it is."""
+    _actions.after(module, action)
 
 
 def _choose_runtime() -> None:

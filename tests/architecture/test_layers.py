@@ -33,7 +33,7 @@ LAYERS = [
 ]
 SUBPACKAGE_LAYERS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],
-    "verification": [{"run"}, {"report"}, {"compare"}, {"errors"}],
+    "verification": [{"run"}, {"serving"}, {"report"}, {"compare"}, {"errors"}],
 }
 # Packages whose names are imported from the package itself, never from its modules.
 PUBLIC_PACKAGES = (

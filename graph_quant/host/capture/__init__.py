@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from torch import Tensor
 from torch._ops import OpOverload
 
 from ..recording import set_recorder
+from .traced_kernel import TracedKernel
 
-__all__ = ["rebind_address", "record", "record_task", "refuse", "start"]
+__all__ = ["TracedKernel", "keep_results", "rebind_address", "record", "record_task", "refuse", "start", "trace"]
 
 
 def start() -> None:
@@ -48,3 +50,17 @@ def record_task(name: str, run: Callable[[], object], tensors: Sequence[Tensor],
     from . import recorder
 
     return recorder.record_task(name, run, tensors, results)
+
+
+def keep_results() -> None:
+    """Keep addresses of the results of kernels that are captured from now on, so that `trace` sees them in replays."""
+    from . import tape
+
+    tape.observers.keeps_results = True
+
+
+def trace(module_of_call: Callable[[], str]) -> AbstractContextManager[list[TracedKernel]]:
+    """Collect the kernels that run inside the block, called or replayed, with copies of their results."""
+    from .traces import Trace
+
+    return Trace(module_of_call).collect()

@@ -38,8 +38,8 @@ def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwa
     copy = copies.COPIES.get(name)
     results, entry = _capture(op, name, args, kwargs) if copy is None else copy(*args, **kwargs)
     if entry is not None:
-        detail = _detail(entry, [*_tensors(results), *_written(op, args, kwargs)])
-        put_entry(record_kernel(stream, state, name, detail), entry)
+        written = [*npu_tensors(results), *written_arguments(op, args, kwargs)]
+        put_entry(record_kernel(stream, state, name, _detail(entry, written)), entry._replace(results=tuple(written)))
     return results
 
 
@@ -50,7 +50,8 @@ def record_task(name: str, run: Callable[[], object], tensors: Sequence[Tensor],
     if state == RUNS:
         return False
     entry = Entry(name, run, tuple(tensors))
-    put_entry(record_kernel(stream, state, name, _detail(entry, list(results))), entry)
+    detail = _detail(entry, list(results))
+    put_entry(record_kernel(stream, state, name, detail), entry._replace(results=tuple(results)))
     return True
 
 
@@ -75,14 +76,14 @@ def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str,
     return results, Entry(name, call.step(inference.new_results), tuple(inference.tensors()))
 
 
-def _written(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+def written_arguments(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
     """Return the arguments that a call writes into."""
     values = [
         args[position] if position < len(args) else kwargs.get(argument.name)
         for position, argument in enumerate(op._schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
-    return _tensors(values)
+    return npu_tensors(values)
 
 
 def _detail(entry: Entry, written: list[Tensor]) -> str:
@@ -97,7 +98,8 @@ def _described(tensor: Tensor) -> str:
     return f'{{"Address": {tensor.data_ptr()}, "Type": "{dtype}", "Shape": {list(tensor.size())}}}'
 
 
-def _tensors(results: Any) -> list[Tensor]:
+def npu_tensors(results: Any) -> list[Tensor]:
+    """Return the npu tensors among some results."""
     if isinstance(results, Tensor):
         return [results] if results.device.type == "npu" else []
-    return [tensor for item in results for tensor in _tensors(item)] if isinstance(results, (list, tuple)) else []
+    return [tensor for item in results for tensor in npu_tensors(item)] if isinstance(results, (list, tuple)) else []

@@ -11,6 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...refusals import Refusal
+from ..alias import as_cpu
 from . import runtime
 from .memory import is_in_graph_pool
 
@@ -23,6 +24,7 @@ class Entry(NamedTuple):
     operator: str
     run: Step
     tensors: tuple[Tensor, ...]  # the npu tensors whose memory it uses; read when it is recorded, not kept
+    results: tuple[Tensor, ...] = ()  # the npu tensors that it writes, where they are known
 
 
 class Watched(NamedTuple):
@@ -33,12 +35,24 @@ class Watched(NamedTuple):
     use: str
 
 
+class Observers:
+    """Who sees the results of replayed kernels; ``keeps_results`` must be set when the graph is captured."""
+
+    def __init__(self) -> None:
+        self.keeps_results = False
+        self.current: Callable[[str, tuple[Tensor, ...]], None] | None = None
+
+
+observers = Observers()
+
+
 class Tape:
     """The kernels of one captured graph."""
 
     def __init__(self) -> None:
         self.operators: list[str] = []
         self.steps: list[Step] = []
+        self.results: dict[int, tuple[Tensor, ...]] = {}  # CPU aliases by index, for observers
         self.watched: dict[int, Watched] = {}
 
     def put(self, index: int, entry: Entry) -> None:
@@ -48,6 +62,8 @@ class Tape:
             self.steps.append(entry.run)
         else:
             self.steps[index] = entry.run
+        if observers.keeps_results:
+            self.results[index] = tuple(map(as_cpu, entry.results))
         for tensor in entry.tensors:
             self._watch(tensor, entry.operator)
 
@@ -85,6 +101,8 @@ class Tape:
             try:
                 for step in steps:
                     step()
+                    if observers.current is not None:
+                        observers.current(self.operators[done], self.results.get(done, ()))
                     done += 1
             except Refusal as error:
                 position = f"replay: {self.operators[done]} (kernel {done})"

@@ -140,7 +140,7 @@ def _output_line(output: OutputReport, prefix: str, reference: str) -> Text:
     elif output.status is Status.RANDOM:
         text = "random numbers, not comparable"
     else:
-        text = words.wrong(output.difference)
+        text = output.note or words.wrong(output.difference)
     line.append(f" against {reference}: {text}", "dim" if output.difference.equal else "")
     return line
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from ... import scripts
 from ..errors import VerificationError
 from ..report.report import Report
+from ..serving.reports import add_steps, collect_steps
 from .api import verify
 from .interception import capture
 from .progress import Progress
@@ -48,12 +49,15 @@ def verify_script(
     with scripts.script_environment(path, arguments) as defined:
         with capture(calls=calls, title=Path(path).name, progress=progress, **limits) as report:  # type: ignore[arg-type]
             try:
-                scripts.run(path, defined, VerificationError)
+                with collect_steps() as steps:
+                    scripts.run(path, defined, VerificationError)
             except VerificationError as error:
-                if not report.graphs:
+                add_steps(report, steps)
+                if not report.graphs and not report.outputs:
                     raise
                 report.stopped = error
                 return report
+            add_steps(report, steps)
         is_requested = model is not None or inputs is not None
         if (report.graphs or report.outputs) and not is_requested:
             return report
