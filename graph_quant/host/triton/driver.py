@@ -11,6 +11,8 @@ from triton.backends import Backend, backends
 from triton.backends.compiler import BaseBackend, GPUTarget
 from triton.backends.driver import DriverBase
 
+from ..acl import get_soc_name
+
 NAME = "ascend"
 CORES = "GRAPH_QUANT_TRITON_CORES"
 
@@ -51,7 +53,8 @@ class HostDriver(DriverBase):  # type: ignore[misc]
 
     def get_current_target(self) -> GPUTarget:
         """Return the chip."""
-        return GPUTarget("npu", str(torch.npu.get_device_name()), 0)  # type: ignore[attr-defined]
+        # Modules ask for it at their import, in processes that fork afterwards: torch_npu would initialise the device.
+        return GPUTarget("npu", get_soc_name(), 0)
 
     def get_active_torch_device(self) -> torch.device:
         """Return the current device."""
