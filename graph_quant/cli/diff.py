@@ -32,6 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("before", help="the first dump, or a folder of dumps of several passes")
     parser.add_argument("after", nargs="?", help="the second dump; omitted for a folder")
     parser.add_argument("--format", choices=("text", "json", "html"), default="text", help="default: text")
+    parser.add_argument("--title", metavar="TEXT", help="the title of the HTML page; default: both models or files")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of printing")
     parser.set_defaults(run=run)
 
@@ -45,9 +46,12 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         content = difference.to_json()
     elif args.format == "html":
-        from ..dumps import diff_page
+        from ..dumps import diff_page, page_title
 
-        content = diff_page(difference, Path(args.before).name, Path(args.after).name)
+        before, after = page_title(difference.old, Path(args.before)), page_title(difference.new, Path(args.after))
+        if before == after:
+            before, after = args.before, args.after
+        content = diff_page(difference, before, after, args.title)
     else:
         content = "\n".join(difference.lines()) + "\n"
     write_output(content, args.output)

@@ -24,7 +24,7 @@ Types are inferred by running the host's kernels on fake tensors; "?" marks a ty
 examples:
   graph-quant inspect dynamo_optimized_graph_1.txt
   graph-quant inspect graph.pbtxt --source graph.py --size s77=4096,s27=7168 --costs
-  graph-quant inspect graph.txt --format html -o graph.html
+  graph-quant inspect graph.txt --format html -o graph.html --title "Llama, W8A8"
   graph-quant inspect graph.txt --passes on         # the graph after the passes, and what they changed
   graph-quant inspect graph.txt --format onnx -o graph.onnx     # opens in Netron
   graph-quant inspect dumps/                                    # what each pass changed, and what became of nodes
@@ -47,6 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--source", metavar="DUMP.py", help="the py dump of the same graph, for Python lines")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of printing")
+    parser.add_argument("--title", metavar="TEXT", help="the title of the HTML page; default: the model, or the file")
     parser.add_argument(
         SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols, for costs"
     )
@@ -121,8 +122,8 @@ def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
     if args.format == "json":
         return dumps.to_json(dump, costs)
     if args.format == "html":
-        timing = _timing(dump, costs, args)
-        return dumps.to_html(dump, costs, Path(args.dump).name, SIZE_OPTION, timing, tuple(_timing_lines(timing, args)))
+        timing, title = _timing(dump, costs, args), args.title or dumps.page_title(dump, Path(args.dump))
+        return dumps.to_html(dump, costs, title, SIZE_OPTION, timing, tuple(_timing_lines(timing, args)))
     if args.format == "onnx":
         _require_onnx()
         return dumps.to_onnx(dump)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .render.lint_formats import to_junit as to_junit
     from .render.lint_formats import to_lint_json as to_lint_json
     from .render.lint_formats import to_sarif as to_sarif
+    from .render.page_title import page_title as page_title
     from .render.tape import tape_to_dot as tape_to_dot
     from .render.tape import tape_to_json as tape_to_json
     from .render.tape import tape_to_lines as tape_to_lines
@@ -94,6 +95,7 @@ _HOMES = {
     "read.formats": ("is_tape",),
     "read.tape": ("read_tape",),
     "render.to_text": ("node_lines", "summary_lines"),
+    "render.page_title": ("page_title",),
     "render.tape": ("tape_to_dot", "tape_to_json", "tape_to_lines"),
     "render.timing": ("Timing",),
     "render.lint_formats": ("to_annotations", "to_junit", "to_lint_json", "to_sarif"),

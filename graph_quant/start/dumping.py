@@ -67,8 +67,15 @@ def function_name(gm: GraphModule) -> str:
     """The class of the compiled module, or the name of the compiled function."""
     frames = [_FRAME_FUNCTION.findall(node.stack_trace or "") for node in gm.graph.nodes]
     outermost = next((functions[0].strip() for functions in frames if functions), "graph")
-    owner = traced_module() if outermost in ("forward", "graph") else None
-    return _as_file_name(outermost if owner is None else type(owner).__name__)
+    owner = traced_module()
+    if owner is not None and outermost in ("graph", "forward", _code_name(type(owner).forward)):
+        outermost = type(owner).__name__
+    return _as_file_name(outermost)
+
+
+def _code_name(function: Any) -> str:
+    """The name that a frame of the function has: of a decorated one, that of the decorator's wrapper."""
+    return str(getattr(getattr(function, "__code__", None), "co_name", ""))
 
 
 def _as_file_name(name: str) -> str:

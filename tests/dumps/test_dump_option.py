@@ -10,15 +10,22 @@ import pytest
 from graph_quant import dumps
 
 SCRIPT = """
-import sys
+import functools, sys
 import torch, torch_npu
 from graph_quant import nn
+
+def as_models_of_transformers_are(forward):
+    @functools.wraps(forward)
+    def wrapper(self, *args, **kwargs):
+        return forward(self, *args, **kwargs)
+    return wrapper
 
 class Block(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.up = torch.nn.Linear(16, 16, dtype=torch.float16)
 
+    @as_models_of_transformers_are
     def forward(self, x):
         return torch.relu(self.up(x)) + x  # the caller's line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,9 @@ import torch
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, tree_lines
 from graph_quant.dumps.graph.repeats import find_repeats
-from graph_quant.ge.graph import normalise_path
+from graph_quant.dumps.render.page_groups import Groups
+from graph_quant.ge.graph import Source, normalise_path
+from graph_quant.ge.protobuf import new_graph
 
 from tests.support.layered_dump import layered
 
@@ -103,6 +106,76 @@ def test_dumps_have_module_paths(tmp_path):
     (layers,) = dump.outline.children
     assert (layers.label, layers.times) == ("0 … 2", 3)
     assert not dump.diff(dumps.load(next(tmp_path.glob("*optimized*"))))
+
+
+def decoder(layers: int, mask: int = 8) -> dumps.Dump:
+    """A model whose epsilons are inputs, cast and added by nodes without a module, and whose mask takes nodes."""
+    graph = new_graph("model")
+
+    def add(name: str, kind: str, *inputs: str, module: str = "", shape: tuple[int, ...] = (4, 8)) -> str:
+        op = graph.op.add(name=name, type=kind, input=[f"{producer}:0" for producer in inputs])
+        desc = op.output_desc.add(name="y", dtype=1)
+        desc.shape.dim.extend(shape)
+        for producer in inputs:
+            op.input_desc.add(name=producer)
+        if module:
+            op.attr["_module_path"].s = module.encode()
+        return name
+
+    mask = functools.reduce(
+        lambda state, n: add(f"mask{n}", "Relu", state, module="model"), range(mask), add("x", "Data")
+    )
+    state = mask
+    for n in range(layers):
+        within = f"model.layers.{n}"
+        eps = add(f"cast{n}", "Cast", add(f"eps{n}", "Data", shape=()), shape=())
+        mean = add(f"mean{n}", "Relu", state, module=f"{within}.norm")
+        norm = add(f"rsqrt{n}", "Rsqrt", add(f"add{n}", "Add", mean, eps), module=f"{within}.norm")
+        gain = add(f"gain{n}", "Data", module=f"{within}.norm.weight")
+        scaled = add(f"mul{n}", "Mul", gain, norm, module=f"{within}.norm")
+        state = add(f"sum{n}", "Add", scaled, mask, module=within)
+    add("end", "NetOutput", state)
+    return dumps.from_graph(graph)
+
+
+def test_what_one_module_reads_belongs_to_it():
+    dump = decoder(9)
+    groups = Groups(dump)
+
+    def path(name: str) -> list[str]:
+        group, labels = groups.list[groups.of(dump, dump.nodes[name])], []
+        while group["parent"] is not None:
+            labels.append(group["label"])
+            group = groups.list[group["parent"]]
+        return labels[::-1]
+
+    for name in ("eps1", "cast1", "add1", "rsqrt1", "gain1"):
+        assert path(name) == ["model", "layers", "0 … 8", "1", "norm"], name
+    assert path("mask7") == ["model", "8 Relu"]
+    assert path("x") == path("end") == []
+    inline = {name for name in dump.nodes if groups.is_inline(dump, dump.nodes[name])}
+    assert inline == {f"{name}{n}" for name in ("eps", "gain") for n in range(9)}
+
+
+def test_nodes_beside_submodules_are_grouped_where_they_are_few_of_many():
+    assert [item.label for item in decoder(9).outline.first.children[0].children] == ["8 Relu", "layers"]
+    assert [item.label for item in decoder(9, mask=5).outline.first.children[0].children] == ["layers"]
+    assert [item.label for item in decoder(2, mask=20).outline.first.children[0].children] == ["layers"]
+
+
+@pytest.mark.parametrize(
+    ("file", "title"),
+    [
+        ("LlamaForCausalLM.txt", "LlamaForCausalLM"),
+        ("ge_proto_00046_afterUBMatch.txt", "model_file: model"),
+        ("dynamo_optimized_graph_1_rank_3_pid_5_ts_2026.txt", "model_file: model, rank 3"),
+    ],
+)
+def test_titles_name_the_model(file, title):
+    dump = decoder(1)
+    assert dumps.page_title(dump, Path(file)) == (title if file[0] == "L" else file), "no Python file is known"
+    dump.nodes["sum0"].source = Source(file="/a/model_file.py", line=3)
+    assert dumps.page_title(dump, Path("graphs") / file) == title
 
 
 class Unrolled(torch.fx.Tracer):

@@ -13,6 +13,7 @@ from graph_quant import dumps
 from graph_quant.dumps import Costs, to_html
 from graph_quant.ge.protobuf import new_graph
 
+from tests.dumps.test_outline import decoder
 from tests.support.browser import chromium
 from tests.support.layered_dump import layered
 
@@ -185,7 +186,7 @@ def test_the_drawing_is_saved_as_svg_and_png(browser, model, downloads):
     show(browser, model / "model.html", fragment="#node=linear3")
     press(browser, "svg")
     press(browser, "png")
-    files = [downloads / "model.txt.svg", downloads / "model.txt.png"]
+    files = [downloads / "model.svg", downloads / "model.png"]
     for _ in range(100):
         if all(file.exists() and file.stat().st_size for file in files):
             break
@@ -238,6 +239,16 @@ def test_shapes_are_hidden_until_asked_for(browser, block):
     assert not any(title.startswith("⊞ shape") for title in drawn(browser))
     press(browser, "shapes")
     assert any(title.startswith("⊞ shape") for title in drawn(browser))
+
+
+def test_the_page_opens_on_the_largest_group(browser, tmp_path):
+    dump = decoder(9)
+    show(browser, tmp_path / "page.html", to_html(dump, Costs(dump), "Nine layers"))
+    assert drawn(browser) == ["Data", "NetOutput", "⊞ 8 Relu", *(f"⊞ {n}" for n in range(9))]
+    assert browser.title == "Nine layers"
+    bounds = "const {scene, view, canvas} = graphQuant.panes[0]; return scene.boxes.every(box => "
+    bounds += "view.x + view.zoom * box.left > 0 && view.y + view.zoom * (box.top + box.height) < canvas.clientHeight)"
+    assert browser.execute_script(bounds), "all of it is on the screen"
 
 
 def test_groups_that_wait_for_each_other_are_drawn(browser, tmp_path):
@@ -413,7 +424,7 @@ def test_a_difference_is_shown_side_by_side(browser, tmp_path, command):
     code, page, _ = command("diff", tmp_path / "old.txt", tmp_path / "new.txt", "--format", "html")
     assert code == 1
     show(browser, tmp_path / "page.html", page)
-    assert [element.text for element in browser.find_elements("css selector", ".pane h2")] == ["old.txt", "new.txt"]
+    assert [element.text for element in browser.find_elements("css selector", ".pane h2")] == ["old", "new"]
     assert browser.find_element("id", "legend").text.split("\n") == [
         "only before",
         "only after",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node
@@ -22,6 +22,10 @@ _LEAST_KNOWN = 0.5  # the fraction of computing nodes with a module that an outl
 _MOST_DIFFERENCES = 8
 _DEEPEST = 32  # nesting of modules
 _MOST_SHOWN_NODES = 400  # nodes of one item without structure
+_MOST_LOOSE = 0.25  # the fraction of a module that is grouped where it is in no submodule
+_LEAST_LOOSE = 6  # consecutive nodes beside submodules that become an item of their own
+
+_Path = tuple[str, ...]
 
 
 @dataclass
@@ -93,10 +97,45 @@ def _group_by_modules(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
             item(parts[:-1]).children.append(items[path])
         return items[path]
 
+    paths = _module_paths(dump, nodes)
     for node in nodes:
-        parts = tuple(node.source.module.split(".")) if node.source.module else ()
-        item(parts[:_DEEPEST]).nodes.append(node.name)
+        item(paths[node.name]).nodes.append(node.name)
+    for parent in list(items.values()):
+        _group_loose_nodes(dump, parent)
     _merge_alike(dump, root)
+
+
+def _module_paths(dump: Dump, nodes: Sequence[Node]) -> dict[str, _Path]:
+    """The module of each node; a node without one belongs where all its readers are."""
+    paths: dict[str, _Path] = {}
+    for node in reversed(nodes):
+        path = tuple(node.source.module.split(".")) if node.source.module else ()
+        readers = [paths.get(reader.name, ()) for reader, _ in dump.consumers[node.name]]
+        paths[node.name] = (path or (_common_path(readers) if readers else ()))[:_DEEPEST]
+    return paths
+
+
+def _common_path(paths: list[_Path]) -> _Path:
+    alike = takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False))
+    return tuple(names[0] for names in alike)
+
+
+def _group_loose_nodes(dump: Dump, parent: Item) -> None:
+    """Put nodes beside larger submodules, such as those that compute a mask, into items of consecutive nodes."""
+    position = dump.position
+    first = {min(child.names(), key=position.__getitem__): child for child in parent.children}
+    if len(parent.nodes) > _MOST_LOOSE * len(list(parent.names())):
+        return
+    loose = set(parent.nodes)
+    parent.nodes, parent.children = [], []
+    for is_loose, names in groupby(sorted((*loose, *first), key=position.__getitem__), loose.__contains__):
+        run = list(names)
+        if not is_loose:
+            parent.children += [first[name] for name in run]
+        elif len(run) < _LEAST_LOOSE:
+            parent.nodes += run
+        else:
+            parent.children += _split_items([dump.nodes[name] for name in run])
 
 
 def _merge_alike(dump: Dump, parent: Item) -> None:

@@ -92,16 +92,24 @@ class Groups:
 
 
 def is_parameter(graph: Dump, node: Node) -> bool:
-    """Whether a graph input or constant is a parameter rather than an activation.
+    """Whether a graph input or constant is shown inside its readers: a parameter or a number, no activation.
 
-    Heuristic: nodes read activations first and weights after them; casts and reshapes are skipped.
+    Where the dump does not say so by a module path, nodes read activations first and weights after them; casts and
+    reshapes are skipped.
     """
     readers = graph.consumers[node.name]
     if node.type not in CONST_TYPES | OUTSIDE_TYPES or not (readers or node.type in CONST_TYPES):
         return False
     if any(reader.type in END_TYPES for reader, _ in readers):
         return False
-    return node.type not in INPUT_TYPES or _is_read_as_weight(graph, node)
+    if node.type not in INPUT_TYPES or node.source.module:
+        return True
+    return _is_number(graph, node) or _is_read_as_weight(graph, node)
+
+
+def _is_number(graph: Dump, node: Node) -> bool:
+    types = graph.inference.types[node.name]
+    return len(types) == 1 and types[0].shape == ()
 
 
 def _is_read_as_weight(graph: Dump, node: Node) -> bool:

@@ -55,13 +55,14 @@ def to_html(
     return _render_page({"title": title, "summary": summary, "sides": [_side_facts(dump, costs, title, timing)]})
 
 
-def diff_page(difference: Difference, before: str = "before", after: str = "after") -> str:
+def diff_page(difference: Difference, before: str = "before", after: str = "after", title: str | None = None) -> str:
     """Render a difference as an HTML page with both graphs side by side.
 
     Args:
         difference: The result of `Dump.diff`.
         before: The title of the old graph.
         after: The title of the new graph.
+        title: The title of the page; both titles without it.
 
     Returns:
         A self-contained page.
@@ -75,7 +76,7 @@ def diff_page(difference: Difference, before: str = "before", after: str = "afte
     counts = [*(line for part in difference.walk() for line in part.graph_change_lines()), *counts]
     return _render_page(
         {
-            "title": f"{before} → {after}",
+            "title": title or f"{before} → {after}",
             "summary": counts,
             "sides": [_side_facts(old, Costs(old), before), _side_facts(new, Costs(new), after)],
             "changes": [change for part in difference.walk() for change in _list_changes(part, numbers)],

@@ -41,7 +41,7 @@ state.active = state.panes[state.panes.length - 1];
 listenToButtons(); listenToKeys(); listenToSearch(); listenToExport();
 // Colour by time if there are times.
 if (page.colour.length > 1) page.colour.value = state.colour = page.colour.options[1].value;
-for (const pane of state.panes) { listenToPane(pane); listenToMap(pane); pane.relayout(); pane.start(); }
+for (const pane of state.panes) { listenToPane(pane); listenToMap(pane); if (!isDiff) pane.openLargest(); pane.relayout(); pane.start(); }
 page.fold.hidden = state.panes.every(pane => pane.side.groups.length < 2);
 summaryCard(); followAddress();
 addEventListener("hashchange", followAddress);

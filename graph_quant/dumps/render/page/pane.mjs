@@ -7,7 +7,7 @@ import { drawScene } from "./drawing.mjs";
 import { buildScene, HEADER } from "./scene.mjs";
 import { drawMap, renderMap } from "./minimap.mjs";
 
-const SMALLEST = 0.004, LARGEST = 4, LARGE = 2000;
+const SMALLEST = 0.004, LARGEST = 4, LARGE = 2000, MOST_OPENED = 12;
 
 export class Pane {
   constructor(side, link) {
@@ -128,6 +128,18 @@ export class Pane {
     closed.forEach(at => this.open.add(at));
     if (needsShapes) { this.shapes = true; page.shapes.setAttribute("aria-pressed", "true"); }
     this.relayout();
+  }
+  // Open the group that holds most of the graph, and the one that holds most of that, while few boxes are drawn.
+  openLargest() {
+    const { groups, nodes } = this.side, shown = nodes.map(node => !node.inline && !node.isShape);
+    const count = at => groups[at].members.filter(member => shown[member]).length + groups[at].children.reduce((sum, child) => sum + count(child), 0);
+    let at = 0, total = count(0);
+    while (at !== undefined) {
+      const parent = groups[at], largest = parent.children.find(child => 2 * count(child) > total);
+      const drawn = largest === undefined ? 0 : groups[largest].members.filter(member => shown[member]).length + groups[largest].children.length;
+      if (!drawn || drawn > MOST_OPENED || !groups[largest].children.length) return;
+      this.open.add(largest); at = largest; total = count(largest);
+    }
   }
   openAll(all) {
     this.open = new Set(all ? this.side.groups.keys() : [0]);
