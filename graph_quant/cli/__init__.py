@@ -13,7 +13,18 @@ from .errors import UsageError
 
 # In the order of --help: commands for setup, then commands for graphs.
 _SETUP_COMMANDS = ("run", "enable", "disable", "doctor", "operators", "symbols", "explain", "completion")
-COMMANDS = (*_SETUP_COMMANDS, "inspect", "diff", "lint", "replay", "verify", "plan", "compare", "check")
+COMMANDS = (
+    *_SETUP_COMMANDS,
+    "inspect",
+    "diff",
+    "lint",
+    "replay",
+    "verify",
+    "plan",
+    "compare",
+    "compare-device",
+    "check",
+)
 
 _BROKEN_PIPE = 141  # what a shell reports for a process that SIGPIPE ended
 
@@ -46,7 +57,7 @@ def parser(command_line: Sequence[str] = ()) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"graph-quant {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in command_line[:1] if command_line[:1] and command_line[0] in COMMANDS else COMMANDS:
-        import_module(f".{name}", __name__).add_parser(commands)
+        import_module(f".{name.replace('-', '_')}", __name__).add_parser(commands)
     return top
 
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .analyse.apply_passes import run_passes as run_passes
     from .analyse.baseline import Baseline as Baseline
     from .analyse.baseline import name_dumps as name_dumps
+    from .analyse.call_check import CallReport as CallReport
+    from .analyse.call_check import check_calls as check_calls
+    from .analyse.call_check import compare_calls as compare_calls
+    from .analyse.call_check import reports_to_json as reports_to_json
     from .analyse.cost import Costs as Costs
     from .analyse.device_check import check_device_data as check_device_data
     from .analyse.limits import LIMIT_RULES as LIMIT_RULES
@@ -49,9 +53,12 @@ if TYPE_CHECKING:
     from .errors import TooLargeError as TooLargeError
     from .graph.node_text import format_quantity as format_quantity
     from .read.device_data import DeviceData as DeviceData
+    from .read.device_data import find_ge_dumps as find_ge_dumps
     from .read.folder import find_dumps as find_dumps
     from .read.folder import list_dumps as list_dumps
     from .read.formats import is_tape as is_tape
+    from .read.msprobe import ProgramDump as ProgramDump
+    from .read.msprobe import read_program_dumps as read_program_dumps
     from .read.tape import read_tape as read_tape
     from .render.lint_formats import to_annotations as to_annotations
     from .render.lint_formats import to_junit as to_junit
@@ -77,6 +84,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "analyse.baseline": ("Baseline", "name_dumps"),
     "analyse.cost": ("Costs",),
+    "analyse.call_check": ("CallReport", "check_calls", "compare_calls", "reports_to_json"),
     "analyse.device_check": ("check_device_data",),
     "analyse.apply_passes": ("pass_summary_lines", "run_passes"),
     "analyse.limits": ("LIMIT_RULES", "GateLimits", "check_limits", "measure_size"),
@@ -90,9 +98,10 @@ _HOMES = {
     "dump": ("Dump", "from_graph", "load"),
     "errors": ("DumpError", "MissingInputError", "SizeError", "TooLargeError"),
     "graph.node_text": ("format_quantity",),
-    "read.device_data": ("DeviceData",),
+    "read.device_data": ("DeviceData", "find_ge_dumps"),
     "read.folder": ("list_dumps", "find_dumps"),
     "read.formats": ("is_tape",),
+    "read.msprobe": ("ProgramDump", "read_program_dumps"),
     "read.tape": ("read_tape",),
     "render.to_text": ("node_lines", "summary_lines"),
     "render.page_title": ("page_title",),

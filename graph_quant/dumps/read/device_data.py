@@ -32,6 +32,8 @@ _CONVERTED = re.compile(
 _RAW = re.compile(r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+\.\d+\.\d{10,}(?:\.\d+)*$")
 _OUTPUT = re.compile(r"(?P<name>[\w-]+)\.(?P<index>\d{1,4})\.\d{10,}\.npy$")
 _OTHER = re.compile(r"[^\w-]")
+_GRAPHS = ("dynamo_optimized_graph_*.txt", "dynamo_original_graph_*.txt", "ge_proto_*_Build.txt")
+_GRAPH = re.compile(r"dynamo_\w+?_(?P<graph>graph_\d+)_rank_(?P<rank>\d+)_")
 _HEADER = 8
 # GE allocates whole blocks of 32 bytes, and one more.
 _PADDING = 64
@@ -41,6 +43,38 @@ _NOT_IN_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.b
 def to_file_name(node: str) -> str:
     """The name of a node in file names."""
     return _OTHER.sub("_", node)
+
+
+def find_ge_dumps(folder: Path) -> list[tuple[Path, Path]]:
+    """Find the GE graphs in a folder, and for each the folder with the tensors that GE dumped of it.
+
+    Args:
+        folder: The folder that TorchAir and GE dumped to, as msprobe's ``set_ge_dump_config`` sets it up.
+
+    Returns:
+        Pairs of a graph and a folder; empty where there is no graph.
+
+    Raises:
+        DumpError: If there are several graphs of a rank and the tensors do not say of which they are.
+
+    Examples:
+        >>> for graph, tensors in find_ge_dumps(Path("msprobe_ge_dump")):
+        ...     report = check_device_data(load(graph), DeviceData(tensors))
+    """
+    graphs = next((found for form in _GRAPHS if (found := sorted(folder.rglob(form)))), [])
+    folders = [path for path in folder.rglob("*") if path.is_dir()]
+    pairs: list[tuple[Path, Path]] = []
+    for graph in graphs:
+        match = _GRAPH.match(graph.name)
+        rank, name = (match["rank"], match["graph"]) if match else ("", "")
+        of_rank = [path for path in folders if rank and re.search(rf"rank{rank}$", path.name)][:1] or [folder]
+        own = [path for path in folders if name and re.match(rf"{name}(_|$)", path.name)]
+        own = [path for path in own if path.is_relative_to(of_rank[0])][:1]
+        others = [path for path in graphs if path != graph and (not rank or f"_rank_{rank}_" in path.name)]
+        if others and not own:
+            raise DumpError(f"{graph}: no tensors of this graph alone; name them: graph-quant verify GRAPH --data DIR")
+        pairs.append((graph, (own or of_rank)[0]))
+    return pairs
 
 
 @dataclass(frozen=True)
