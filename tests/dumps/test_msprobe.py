@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch_npu
-from graph_quant.dumps.read.msprobe import StoredTensor, Unstated, read_program_dumps
+from graph_quant.dumps.read.msprobe import RecordedTensor, Unstated, read_program_dumps
 
 from tests.support.layered_dump import layered
 
@@ -234,7 +234,7 @@ def test_what_is_no_dump_is_refused(tmp_path: Path, command: Any, content: Any, 
 def test_a_file_that_is_no_tensor_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.pt").write_bytes(b"junk")
     with pytest.raises(Exception, match=r"x\.pt: "):
-        StoredTensor("", (), tmp_path / "x.pt").load()
+        RecordedTensor("", (), tmp_path / "x.pt").load()
     torch.save([1], tmp_path / "y.pt")
     with pytest.raises(Exception, match="it holds a list, no tensor"):
-        StoredTensor("", (), tmp_path / "y.pt").load()
+        RecordedTensor("", (), tmp_path / "y.pt").load()

@@ -15,7 +15,7 @@ import torch
 
 from ...ge import printable
 from ..errors import DumpError
-from ..read.msprobe import Call, ProgramDump, StoredTensor, Unstated, leaves
+from ..read.msprobe import ProgramDump, RecordedCall, RecordedTensor, Unstated, leaves
 from .tensor_verdict import ROUNDING, Verdict, compare_tensors
 
 _LONGEST_LINE = 300
@@ -33,7 +33,7 @@ class _NotComparableError(Exception):
 class CallCheck:
     """The verdict on one call and the reason."""
 
-    call: Call
+    call: RecordedCall
     verdict: Verdict
     note: str = ""
 
@@ -134,7 +134,7 @@ def check_calls(dump: ProgramDump) -> CallReport:
     return report
 
 
-def _check_call(call: Call) -> tuple[Verdict, str]:
+def _check_call(call: RecordedCall) -> tuple[Verdict, str]:
     function = _function(call)
     _require_stated(call, function)
     device = _tensors(call.outputs)
@@ -154,7 +154,7 @@ def _check_call(call: Call) -> tuple[Verdict, str]:
     return verdict, note
 
 
-def _function(call: Call) -> Callable[..., Any]:
+def _function(call: RecordedCall) -> Callable[..., Any]:
     if call.kind == "Module":
         raise _NotComparableError("of modules, whose functions are compared")
     if call.direction != "forward":
@@ -175,7 +175,7 @@ def _function(call: Call) -> Callable[..., Any]:
     return owner  # type: ignore[no-any-return]
 
 
-def _require_stated(call: Call, function: Callable[..., Any]) -> None:
+def _require_stated(call: RecordedCall, function: Callable[..., Any]) -> None:
     unstated = [name for name, value in _named(call) if isinstance(value, Unstated)]
     if unstated and not call.tensors_only:
         raise _NotComparableError(f"with arguments that the dump does not state ({', '.join(unstated)})")
@@ -189,18 +189,18 @@ def _takes_tensors_only(function: Callable[..., Any]) -> bool:
     return schema is not None and all(str(argument.type) == "Tensor" for argument in schema.arguments)
 
 
-def _named(call: Call) -> Iterator[tuple[str, Any]]:
+def _named(call: RecordedCall) -> Iterator[tuple[str, Any]]:
     for index, value in enumerate(call.inputs if isinstance(call.inputs, list) else [call.inputs]):
         yield from ((f"argument {index}", leaf) for leaf in leaves(value))
     for name, value in call.keywords.items():
         yield from ((name, leaf) for leaf in leaves(value))
 
 
-def _tensors(value: Any) -> list[StoredTensor]:
-    return [leaf for leaf in leaves(value) if isinstance(leaf, StoredTensor)]
+def _tensors(value: Any) -> list[RecordedTensor]:
+    return [leaf for leaf in leaves(value) if isinstance(leaf, RecordedTensor)]
 
 
-def _run(call: Call, function: Callable[..., Any], seed: int) -> list[torch.Tensor]:
+def _run(call: RecordedCall, function: Callable[..., Any], seed: int) -> list[torch.Tensor]:
     """The results on the host, from the device's inputs."""
     torch.manual_seed(seed)
     try:
@@ -215,7 +215,7 @@ def _run(call: Call, function: Callable[..., Any], seed: int) -> list[torch.Tens
 
 
 def _load(value: Any) -> Any:
-    if isinstance(value, StoredTensor):
+    if isinstance(value, RecordedTensor):
         return value.load().to("npu")
     if isinstance(value, list):
         return [_load(item) for item in value]
@@ -264,7 +264,7 @@ def compare_calls(device: ProgramDump, host: ProgramDump) -> CallReport:
     return report
 
 
-def _compare_call(call: Call, other: Call | None) -> tuple[Verdict, str]:
+def _compare_call(call: RecordedCall, other: RecordedCall | None) -> tuple[Verdict, str]:
     if other is None:
         return Verdict.UNKNOWN, "missing in the dump of the host"
     verdict, note = _compare_stored(_tensors(call.outputs), _tensors(other.outputs), "result")
@@ -280,18 +280,18 @@ def _compare_call(call: Call, other: Call | None) -> tuple[Verdict, str]:
     return verdict, note
 
 
-def _is_identical(device: StoredTensor, host: StoredTensor) -> bool:
+def _is_identical(device: RecordedTensor, host: RecordedTensor) -> bool:
     if device.path is None or host.path is None:
         return device.statistics == host.statistics
     return compare_tensors("", device.load(), host.load())[0] is Verdict.EQUAL
 
 
-def _dtype(tensor: StoredTensor) -> torch.dtype:
+def _dtype(tensor: RecordedTensor) -> torch.dtype:
     dtype = getattr(torch, tensor.dtype.rpartition(".")[2], None) if tensor.dtype else tensor.load().dtype
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
 
 
-def _compare_stored(device: list[StoredTensor], host: list[StoredTensor], name: str) -> tuple[Verdict, str]:
+def _compare_stored(device: list[RecordedTensor], host: list[RecordedTensor], name: str) -> tuple[Verdict, str]:
     if len(device) != len(host):
         return Verdict.WRONG, f"the device has {len(device)} tensors as {name}s, the host {len(host)}"
     if not device:
@@ -301,7 +301,7 @@ def _compare_stored(device: list[StoredTensor], host: list[StoredTensor], name: 
     return max(verdicts, key=lambda item: _rank(item[0]))
 
 
-def _compare_pair(name: str, device: StoredTensor, host: StoredTensor) -> tuple[Verdict, str]:
+def _compare_pair(name: str, device: RecordedTensor, host: RecordedTensor) -> tuple[Verdict, str]:
     if device.path is not None and host.path is not None:
         return compare_tensors(name, device.load(), host.load())
     for fact, one, other in (("shape", device.shape, host.shape), ("dtype", device.dtype, host.dtype)):

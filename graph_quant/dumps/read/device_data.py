@@ -61,7 +61,7 @@ def find_ge_dumps(folder: Path) -> list[tuple[Path, Path]]:
         >>> for graph, tensors in find_ge_dumps(Path("msprobe_ge_dump")):
         ...     report = check_device_data(load(graph), DeviceData(tensors))
     """
-    graphs = next((found for form in _GRAPHS if (found := sorted(folder.rglob(form)))), [])
+    graphs = next(filter(None, (sorted(folder.rglob(form)) for form in _GRAPHS)), [])
     folders = [path for path in folder.rglob("*") if path.is_dir()]
     pairs: list[tuple[Path, Path]] = []
     for graph in graphs:

@@ -37,7 +37,7 @@ class Unstated:
 
 
 @dataclass(frozen=True)
-class StoredTensor:
+class RecordedTensor:
     """A tensor of a call: its file, or only its statistics."""
 
     dtype: str
@@ -65,8 +65,8 @@ class StoredTensor:
 
 
 @dataclass
-class Call:
-    """A call of a function or module; arguments are nested lists and dicts of numbers and `StoredTensor`."""
+class RecordedCall:
+    """A call of a function or module; arguments are nested lists and dicts of numbers and `RecordedTensor`."""
 
     name: str
     kind: str = ""
@@ -104,7 +104,7 @@ class ProgramDump:
     folder: Path
     step: int
     rank: int | None
-    calls: dict[str, Call]
+    calls: dict[str, RecordedCall]
 
     @property
     def label(self) -> str:
@@ -155,7 +155,7 @@ def read_program_dumps(folder: Path) -> list[ProgramDump]:
     return sorted(dumps, key=lambda dump: (dump.step, -1 if dump.rank is None else dump.rank, str(dump.folder)))
 
 
-def _program_dump(folder: Path, calls: dict[str, Call]) -> ProgramDump:
+def _program_dump(folder: Path, calls: dict[str, RecordedCall]) -> ProgramDump:
     parts = folder.absolute().parts
     steps, ranks = ([int(match[1]) for part in parts if (match := form.match(part))] for form in (_STEP, _RANK))
     return ProgramDump(folder, steps[-1] if steps else 0, ranks[-1] if ranks else None, calls)
@@ -173,7 +173,7 @@ def _read_json(path: Path, required: bool = False) -> dict[str, Any]:
     return content
 
 
-def _read_calls(path: Path) -> dict[str, Call]:
+def _read_calls(path: Path) -> dict[str, RecordedCall]:
     data = _read_json(path, required=True).get("data")
     if not isinstance(data, dict):
         raise DumpError(f"{path}: it has no data, so it is no dump of msprobe")
@@ -184,7 +184,7 @@ def _read_calls(path: Path) -> dict[str, Call]:
         if not isinstance(facts, dict):
             continue
         backward = {key: facts[key] for key in ("input", "input_args") if key in facts}
-        calls[name] = Call(
+        calls[name] = RecordedCall(
             name,
             inputs=_parse(next(iter(backward.values()), []), folder),
             keywords={key: _parse(value, folder) for key, value in (facts.get("input_kwargs") or {}).items()},
@@ -207,7 +207,7 @@ def _parse(value: Any, folder: Path) -> Any:
     if "shape" in value and "dtype" in value:
         path = folder / Path(str(value["data_name"])).name if value.get("data_name") else None
         numbers = {key: value[key] for key in _STATISTICS if isinstance(value.get(key), int | float)}
-        return StoredTensor(str(value["dtype"]), tuple(value["shape"] or ()), path, numbers)
+        return RecordedTensor(str(value["dtype"]), tuple(value["shape"] or ()), path, numbers)
     if kind in ("int", "float", "bool", "str"):
         return value.get("value")
     if kind == "torch.Size":
@@ -241,17 +241,17 @@ def _caller(frames: Iterable[str]) -> str:
     return f"{match['file']}:{match['line']} in {match['function']}" if match else ""
 
 
-def _read_captured(folder: Path) -> dict[str, Call]:
+def _read_captured(folder: Path) -> dict[str, RecordedCall]:
     """Read the files of a captured graph; they are written in the order of the calls."""
     files = [(path.stat().st_mtime_ns, path.name, path) for path in folder.glob("*.pt")]
-    calls: dict[str, Call] = {}
+    calls: dict[str, RecordedCall] = {}
     for _, name, path in sorted(files):
         if (match := _CAPTURED.match(name)) is None:
             continue
         api, _, index = match["call"].rpartition(".")
         key = f"{api}.forward.{index}" if api.startswith("Module.") else f"{match['call']}.forward"
-        call = calls.setdefault(key, Call(key, tensors_only=True))
-        stored, position = StoredTensor("", (), path), match["position"] or "0"
+        call = calls.setdefault(key, RecordedCall(key, tensors_only=True))
+        stored, position = RecordedTensor("", (), path), match["position"] or "0"
         if match["side"] == "input_kwargs":
             call.keywords[position] = stored
         else:
@@ -259,7 +259,7 @@ def _read_captured(folder: Path) -> dict[str, Call]:
     return calls
 
 
-def _put(values: list[Any], position: str, stored: StoredTensor) -> None:
+def _put(values: list[Any], position: str, stored: RecordedTensor) -> None:
     """Put a tensor at its position; positions of what is no tensor, or within a list, are unstated."""
     index = int(head) if (head := position.partition(".")[0]).isdigit() else len(values)
     values += [Unstated() for _ in range(index + 1 - len(values))]
