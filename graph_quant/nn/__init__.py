@@ -46,6 +46,7 @@ from graph_quant.nn.mixed import Mixed
 from graph_quant.nn.narrow_linears import BlockFP8Linear, HiF8Linear, MxLinear
 from graph_quant.nn.observe import Observations, Range, observe
 from graph_quant.nn.parallel.parallelize import parallelize_
+from graph_quant.nn.pt2e import convert_pt2e_
 from graph_quant.nn.quantize import Replaced, quantize_
 from graph_quant.nn.recipes import (
     MXFP4,
@@ -105,6 +106,7 @@ __all__ = [
     "W8A16Experts",
     "W8A16Linear",
     "compare",
+    "convert_pt2e_",
     "convert_torchao_",
     "load_quantised",
     "merge_linears_",
