@@ -32,6 +32,8 @@ SAMPLE = (
 )
 _ABSENT = "absent: "
 _SECONDS = 900
+# Variables of the environment that are not passed on.
+_OF_THE_CALLER = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 
 
 @dataclass
@@ -140,7 +142,7 @@ def run_sample(environment: Environment, outcome: Outcome, root: Path, folder: P
 
 
 def _run(command: list[Any], folder: Path, seconds: int = _SECONDS) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_THE_CALLER}
     environment["OMP_NUM_THREADS"] = "1"
     command = [str(part) for part in command]
     try:

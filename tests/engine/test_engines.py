@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch_npu
-from graph_quant.host.engine import use
+from graph_quant.host.engine import inductor, use
 from torch._inductor.utils import run_and_get_code
 
 Compile = Callable[..., Any]
@@ -125,3 +125,16 @@ def test_inductor_computes_sines_once_and_calls_operators_directly(compile_npu: 
     for wave in (".cos()", ".sin()"):
         *_, length = re.findall(r"<static_cast<int64_t>\((\d+)L\); x\d\+=", code.partition(wave)[0])
         assert length == "64"
+
+
+def test_inductor_copies_scales() -> None:
+    """Inductor has no C++ type for them; whether it generates a copy depends on the strides around it."""
+    codes = torch.arange(24, dtype=torch.uint8).view(2, 6, 2)
+
+    def transpose(codes: torch.Tensor) -> torch.Tensor:
+        return codes.view(torch.float8_e8m0fnu).transpose(0, 1).clone(memory_format=torch.contiguous_format)
+
+    with inductor.configured():
+        scales = torch.compile(transpose, fullgraph=True)(codes)
+    assert (scales.dtype, scales.is_contiguous()) == (torch.float8_e8m0fnu, True)
+    assert torch.equal(scales.view(torch.uint8), codes.transpose(0, 1))

@@ -47,7 +47,7 @@ def configured() -> Iterator[None]:
     """Configure Inductor for this package's graphs. The tag keeps its cache on disk apart from other configurations."""
     settings: Any = torch.compiler.config
     tagged = settings.patch(cache_key_tag=f"{settings.cache_key_tag} {_tag()}")
-    with _calling_steps_directly(), _realizing_trigonometric(), tagged:
+    with _calling_steps_directly(), _realizing_trigonometric(), _copying_scales(), tagged:
         yield
 
 
@@ -89,6 +89,23 @@ def _realizing_trigonometric() -> Iterator[None]:
         yield
     finally:
         lowerings.update(own)
+
+
+@contextmanager
+def _copying_scales() -> Iterator[None]:
+    """Let generated C++ code copy elements of float8_e8m0fnu as bytes: Inductor has no C++ type for them.
+
+    It generates nothing but copies of them, for what needs other strides, and calls ATen for the rest.
+    """
+    types = importlib.import_module("torch._inductor.codegen.cpp_utils").DTYPE_TO_CPP
+    if torch.float8_e8m0fnu in types:
+        yield
+        return
+    types[torch.float8_e8m0fnu] = types[torch.uint8]
+    try:
+        yield
+    finally:
+        del types[torch.float8_e8m0fnu]
 
 
 def _realized(lowering: Callable[..., Any]) -> Callable[..., Any]:
