@@ -69,20 +69,42 @@ def refusal(error: BaseException) -> NotImplementedError | None:
 
 def name_others(converter: ModuleType) -> None:
     """Let TorchAir name the custom operator that has no lowering."""
+    if not hasattr(converter, "_get_converter_context"):
+        _name_where_searched(converter)
+        return
     generate = converter._generate_converter_code
 
     def generate_or_refuse(target: Any) -> Any:
         if isinstance(target, OpOverload) and target.namespace not in _OF_TORCH:
             context = converter._get_converter_context(target)
             if context.status not in (_REGISTERED, _NOT_SEARCHED):
-                raise NotImplementedError(
-                    f"{target.name()} has no converter, no decomposition and no GE operator {context.ge_name}: "
-                    "register a converter with torchair.register_fx_node_ge_converter, or give "
-                    "torchair.get_npu_backend a decomposition in custom_decompositions"
-                )
+                raise _no_converter(target, f"no GE operator {context.ge_name}")
         return generate(target)
 
     vars(converter)["_generate_converter_code"] = generate_or_refuse
+
+
+def _name_where_searched(converter: ModuleType) -> None:
+    """The same in older releases, which search for a GE operator before they generate."""
+    search = converter._can_autogenerate_converter
+
+    def search_or_refuse(target: Any) -> Any:
+        try:
+            return search(target)
+        except RuntimeError as error:
+            if isinstance(target, OpOverload) and target.namespace not in _OF_TORCH:
+                raise _no_converter(target, "no GE operator of its name and arguments") from error
+            raise
+
+    vars(converter)["_can_autogenerate_converter"] = search_or_refuse
+
+
+def _no_converter(target: OpOverload, searched: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{target.name()} has no converter, no decomposition and {searched}: register a converter with "
+        "torchair.register_fx_node_ge_converter, or give torchair.get_npu_backend a decomposition in "
+        "custom_decompositions"
+    )
 
 
 def _refusal_message(name: str) -> str:

@@ -270,7 +270,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     *_private_apis(
         "compilers change the order in which ranks communicate",
         ("torch._library.effects.EffectType", "torch._higher_order_ops.effects._EffectType"),
-        "torch.library.Library._register_effectful_op",
+        ("torch.library.Library._register_effectful_op", "torch._higher_order_ops.effects._register_effectful_op"),
     ),
     *_private_apis("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
     *_private_apis(
@@ -315,7 +315,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     ),
     *_private_apis(
         "streams cannot be captured",
-        "torch_npu._C._npu_getCurrentRawStreamNoWait",
+        ("torch_npu._C._npu_getCurrentRawStreamNoWait", "torch_npu._C._npu_getCurrentRawStream"),
         "torch_npu._C._npu_getDevice",
     ),
     *_private_apis(
@@ -354,12 +354,14 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     *_private_apis(
         "TorchAir does not run on the host",
         f"{_BACKEND}._torchair",
-        f"{_BACKEND}._signal_handler",
         f"{_BACKEND} TorchNpuGraph",
         f"{_BACKEND} InitializeGraphEngine",
         f"{_GRAPH}GeGraph _executor",
         "torchair.npu_fx_compiler._NpuFxCompiler._gen_compiled_gm",
         "torchair.npu_fx_compiler record_function",
+    ),
+    *_private_apis(
+        "a program's handlers of signals are TorchAir's, unless this release sets none", f"{_BACKEND}._signal_handler"
     ),
     *_private_apis(
         "operators are not lowered by this package",
@@ -405,7 +407,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torchair._ge_concrete_graph.utils.specific_op_input_layout",
         "torchair._ge_concrete_graph.utils.specific_op_output_layout",
         "torchair.ge._ge_graph.TensorSpec _meta",
-        "torchair.npu_fx_compiler._get_merged_decompositions",
+        ("torchair.npu_fx_compiler._get_merged_decompositions", "torchair.npu_fx_compiler.get_npu_backend"),
         "torchair.npu_fx_compiler._NpuFxCompiler._get_compiled_gm",
     ),
     *_private_apis(
@@ -446,16 +448,17 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     *_private_apis(
         "operators that nothing lowers are refused by the name of a GE operator",
         f"{_CONVERTER}._generate_converter_code",
-        f"{_CONVERTER}._get_converter_context",
+        (f"{_CONVERTER}._get_converter_context", f"{_CONVERTER}._can_autogenerate_converter"),
     ),
     *_private_apis(
         "operators of other packages are not lowered, verify sees no graphs",
         f"{_CONVERTER}.GeConcreteGraph.parse_node",
-        "torchair.npu_fx_compiler._compile_graph_with_aot",
+        ("torchair.npu_fx_compiler._compile_graph_with_aot", "torchair.npu_fx_compiler._npu_backend"),
+        "torchair.npu_fx_compiler._process_kwargs_options",
     ),
     *_private_apis(
         "plan stops at the first operator without a converter",
-        f"{_CONVERTER}.GeConcreteGraph._create_mock_node_for_op",
+        (f"{_CONVERTER}.GeConcreteGraph._create_mock_node_for_op", "torchair._ge_concrete_graph.compat_ir.ge_op"),
         f"{_CONVERTER}.set_ge_outputs",
     ),
     *_private_apis(

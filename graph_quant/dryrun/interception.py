@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .. import fusions
 from ..dumps import from_graph
+from ..releases.compilers import compilers, stand_in_node
 from ..start.compiling import source_of
 from .findings import DryGraph, DryRun, DryRunFinding
 from .missing_kernels import missing_eager_kernels, missing_ge_kernels
@@ -28,11 +29,8 @@ _BRANCHES = ("generic_jump", "Data-dependent branching")
 @contextmanager
 def intercept(run: DryRun) -> Iterator[None]:
     """Record in ``run`` what the block compiles for the NPU, without executing it."""
-    import npugraph_ex
     import torchair._ge_concrete_graph.fx2ge_converter as converter
-    import torchair.npu_fx_compiler as compiler
 
-    capturing = npugraph_ex.npu_fx_compiler
     graph_type = converter.GeConcreteGraph
     unlowered: list[DryRunFinding] = []
     refusals = Refusals(run)
@@ -44,7 +42,7 @@ def intercept(run: DryRun) -> Iterator[None]:
         setattr(holder, name, wrap(getattr(holder, name)))
 
     replace(graph_type, "parse_node", lambda parse: _continue_on_error(parse, unlowered))
-    for module in (compiler, capturing):
+    for module in compilers():
         replace(
             module._NpuFxCompiler,
             "_gen_compiled_gm",
@@ -73,7 +71,7 @@ def _continue_on_error(parse: Callable[..., Any], unlowered: list[DryRunFinding]
             del self.graph.op[before:]
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             unlowered.append(DryRunFinding(f"{target}: {reason}", _source_line(self._converter_ctx.node)))
-            mock = self._create_mock_node_for_op(target, args, kwargs)
+            mock = stand_in_node(self, target, args, kwargs)
             if meta_outputs is not None:
                 set_ge_outputs(mock, meta_outputs)
             return mock

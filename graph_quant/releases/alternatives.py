@@ -150,6 +150,14 @@ def writing_extern_calls(writers: Mapping[str, Callable[..., None]]) -> Iterator
             del table[name]
 
 
+def current_raw_stream() -> Callable[[int], int]:
+    """The function that returns this thread's current stream of a device, without waiting where there is such a one."""
+    bindings: Any = importlib.import_module("torch_npu")._C
+    name = "_npu_getCurrentRawStreamNoWait"
+    found: Callable[[int], int] = getattr(bindings, name if hasattr(bindings, name) else "_npu_getCurrentRawStream")
+    return found
+
+
 def end_allocation_to_pool(device: int, pool: Any) -> None:
     """Let torch_npu's allocator of a device no longer take memory from a graph's pool."""
     bindings: Any = importlib.import_module("torch_npu")._C

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import torch_npu
 
+from ...releases.alternatives import current_raw_stream
 from ..recording import runtime
 
 # What a kernel on a stream does (host_stream_state).
 RUNS, CAPTURED, UPDATES, REFUSED = range(4)
 
 library = runtime
+_current_raw_stream = current_raw_stream()
 library.host_stream_state.argtypes = [ctypes.c_void_p]
 library.host_in_branch.argtypes = [ctypes.c_void_p]
 library.host_abandon_capture.argtypes = [ctypes.c_void_p]
@@ -38,8 +40,7 @@ for _function in (library.host_capture_kernel, library.host_update_kernel):
 
 def current_stream() -> int:
     """Return the handle of this thread's current stream."""
-    handle: int = torch_npu._C._npu_getCurrentRawStreamNoWait(torch_npu._C._npu_getDevice())
-    return handle
+    return _current_raw_stream(torch_npu._C._npu_getDevice())
 
 
 def state_of(stream: int) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import fx
 
 from ... import fusions
+from ...releases.compilers import compilers
 from ...start.preload import HOST, chosen
 from ..report.report import Report, Thresholds
 from .fused import Fused
@@ -50,16 +51,14 @@ def capture(
         ...     compiled_model(x)
         >>> report.check()
     """
-    import npugraph_ex
     import torchair._ge_concrete_graph.fx2ge_converter as converter
-    import torchair.npu_fx_compiler as compiler
 
-    capturing = npugraph_ex.npu_fx_compiler
-    capture_region = capturing._compile_graph_with_aot
+    modules = compilers()
+    compiler_type = modules[0]._NpuFxCompiler
+    compile_region = [module._compile_graph_with_aot for module in modules]
     report = Report(_add_rank(title), device_name(), Thresholds(max_error, min_sqnr))
-    graph_type, compiler_type = converter.GeConcreteGraph, compiler._NpuFxCompiler
+    graph_type = converter.GeConcreteGraph
     parse_node, generate = graph_type.parse_node, compiler_type._gen_compiled_gm
-    compile_region = compiler._compile_graph_with_aot
 
     def verify_graph(self: Any, gm: fx.GraphModule, example_inputs: Any, observer: Any) -> Any:
         compiled = generate(self, gm, example_inputs, observer)
@@ -73,16 +72,16 @@ def capture(
 
         return VerifiedGraph(fused, compiled, compile_again, report, calls, progress)
 
-    def verify_region(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        return Region(gm, compile_region(gm, *args, **kwargs), report, calls, progress)
-
-    def verify_captured_region(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        return Region(gm, capture_region(gm, *args, **kwargs), report, calls, progress)
+    def verify_region(compile_one: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda gm, *args, **kwargs: Region(gm, compile_one(gm, *args, **kwargs), report, calls, progress)
 
     graph_type.parse_node, compiler_type._gen_compiled_gm = record_lowering(parse_node), verify_graph
-    compiler._compile_graph_with_aot, capturing._compile_graph_with_aot = verify_region, verify_captured_region
+    for module, compile_one in zip(modules, compile_region, strict=True):
+        vars(module)["_compile_graph_with_aot"] = verify_region(compile_one)
     try:
-        with watch_passes("npugraph_ex", report, calls):
+        with ExitStack() as watching:
+            if len(modules) > 1:
+                watching.enter_context(watch_passes("npugraph_ex", report, calls))
             yield report
     except BaseException as error:
         report.settle(error)
@@ -90,7 +89,8 @@ def capture(
     else:
         report.settle(report.stopped)
     finally:
-        compiler._compile_graph_with_aot, capturing._compile_graph_with_aot = compile_region, capture_region
+        for module, compile_one in zip(modules, compile_region, strict=True):
+            vars(module)["_compile_graph_with_aot"] = compile_one
         graph_type.parse_node, compiler_type._gen_compiled_gm = parse_node, generate
 
 
