@@ -72,11 +72,11 @@ def stand_in_node(graph: Any, target: Any, args: Sequence[Any], kwargs: Mapping[
     create: Any = importlib.import_module("torchair._ge_concrete_graph.compat_ir").ge_op
     tensor: Any = importlib.import_module("torchair.ge._ge_graph").Tensor
     arguments = getattr(getattr(target, "_schema", None), "arguments", ())
-    given = {**dict(zip((argument.name for argument in arguments), args, strict=False)), **kwargs}
+    values_by_name = {**dict(zip((argument.name for argument in arguments), args, strict=False)), **kwargs}
     inputs: dict[str, Any] = {}
     for argument in arguments:
         if "Tensor" in str(argument.type):
-            value = given.get(argument.name)
+            value = values_by_name.get(argument.name)
             values = value if isinstance(value, (list, tuple)) else [value]
             inputs[argument.name] = value if all(isinstance(one, tensor) for one in values) else None
     results = getattr(getattr(target, "_schema", None), "returns", ())

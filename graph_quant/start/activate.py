@@ -46,6 +46,7 @@ def activate() -> None:
     _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     _actions.after("torch._dynamo.exc", _raise_refusals)
     _actions.after("torch._dynamo.callback", _report_progress)
+    _actions.after("torch._functorch._aot_autograd.runtime_wrappers", _let_out_overloads_return_out)
     for module in _TORCHAO:
         _actions.after(module, partial(_lower_torchao, module))
     for module in _ENVIRONMENT_CHECKS:
@@ -310,6 +311,12 @@ def _report_progress() -> None:
 
     callbacks = sys.modules["torch._dynamo.callback"]
     compile_progress.report(callbacks.on_compile_start, callbacks.on_compile_end)
+
+
+def _let_out_overloads_return_out() -> None:
+    from .aliasing_check import let_out_overloads_return_out
+
+    let_out_overloads_return_out(sys.modules["torch._functorch._aot_autograd.runtime_wrappers"])
 
 
 def _lower_torchao(module: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.destination import INT4, INT8, find
-from graph_quant.meta.matmul.grouped_matmul_swiglu_quant_950 import SwigluQuantPlan, plan_950
+from graph_quant.meta.matmul.grouped_matmul_swiglu_quant_950 import GroupedSwigluQuantPlan, plan_950
 from graph_quant.meta.matmul.shapes import is_transposed
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, ND, NZ, Rules, Size, statically_known_true
@@ -74,7 +74,7 @@ def grouped_matmul_swiglu_quant_v2(
     weight_dtype: int | None,
     weight_scale_dtype: int | None,
     x_scale_dtype: int | None,
-) -> SwigluQuantPlan:
+) -> GroupedSwigluQuantPlan:
     """The plan of a call; lists hold one tensor, and group_list_type 1 is the number of rows of each group."""
     if rules.chip is not ASCEND_950:
         rules.refuse_950(
@@ -133,7 +133,7 @@ def grouped_matmul_swiglu_quant_v2(
         _check_blocks(rules, weight[0])
     else:
         rules.format("weight[0]", weight[0], ND, NZ)
-    return SwigluQuantPlan(results)
+    return GroupedSwigluQuantPlan(results)
 
 
 def _check_blocks(rules: Rules, weight: Tensor) -> None:

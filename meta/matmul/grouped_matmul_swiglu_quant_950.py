@@ -43,7 +43,7 @@ _MOST_GROUPS, _PAIR = 1024, 64
 
 
 @dataclass(frozen=True)
-class SwigluQuantPlan(Plan):
+class GroupedSwigluQuantPlan(Plan):
     """The ``form`` of a call on Ascend 950; None on other chips."""
 
     form: SwigluForm | None = None
@@ -63,7 +63,7 @@ def plan_950(
     tuning_config: Sequence[int] | None,
     dtypes: tuple[int | None, int | None],
     scale_dtypes: tuple[int | None, int | None],
-) -> SwigluQuantPlan:
+) -> GroupedSwigluQuantPlan:
     """The plan of a call; ``modes`` are dequant_mode and quant_mode, dtypes those of x and weight, of weight first."""
     rules.require(is_quantised([x], weight), lambda: f"x and weight must be quantised, got {x.dtype}")
     call = QuantisedCall(rules, [x], weight, ROWS, *dtypes)
@@ -106,7 +106,7 @@ def plan_950(
     _check_groups(rules, group_list, weight[0])
     _check_format(rules, call, weight[0], target, is_mx)
     form = SwigluForm(replace(call.form, is_mx=is_mx), target, _BETWEEN[dequant_dtype])
-    return SwigluQuantPlan((_stored(call, target), scale), form)
+    return GroupedSwigluQuantPlan((_stored(call, target), scale), form)
 
 
 def _find_target(rules: Rules, x: str, quant_dtype: int | None) -> str:

@@ -24,7 +24,19 @@ SAMPLE = 4
 # Eagerly their aclnn functions call other kernels on 950, which has none for their GE nodes.
 ONLY_EAGER = ("npu_moe_token_permute", "npu_moe_token_unpermute")
 # Their calls of 950 have tests of their own.
-COVERED_BY_FILES = ("npu_dynamic_quant", "npu_dynamic_block_quant", "npu_quant_matmul", "npu_trans_quant_param")
+COVERED_BY_FILES = (
+    "npu_add_rms_norm_dynamic_quant",
+    "npu_add_rms_norm_quant",
+    "npu_dequant_swiglu_quant",
+    "npu_dynamic_block_quant",
+    "npu_dynamic_quant",
+    "npu_grouped_matmul",
+    "npu_quant_matmul",
+    "npu_quantize",
+    "npu_rms_norm_quant",
+    "npu_swiglu_quant",
+    "npu_trans_quant_param",
+)
 
 
 @pytest.fixture(autouse=True)

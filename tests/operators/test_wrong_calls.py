@@ -10,12 +10,15 @@ from graph_quant import chip, meta
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from operators.matmul import test_grouped_matmul_950 as grouped_matmul_950
 from support.all_calls import WRONG, WRONG_950, WRONG_EAGERLY, WRONG_FORMATS, WRONG_VALUES, Call
 from support.stated_rules import refusing_lines, rules_without_a_call
 
 # Families whose tables have a wrong call for each rule, and files whose rules are covered by another test instead.
 FAMILIES = ("matmul", "moe")
 COVERED_BY = {
+    "matmul/grouped_matmul_950.py": "test_grouped_matmul_950.py",
+    "matmul/grouped_matmul_swiglu_quant_950.py": "test_grouped_matmul_swiglu_quant_950.py",
     "matmul/matmul_add_fp32.py": "test_atb.py",
     "matmul/quant_conv2d.py": "test_quant_conv2d.py",
     "matmul/quant_matmul_950.py": "test_quant_matmul_950.py",
@@ -142,6 +145,9 @@ def test_every_rule_refuses_a_call_of_the_tables(family: str) -> None:
     folder = Path(meta.__file__).parent
     calls = [call for call in (*WRONG, *WRONG_EAGERLY, *WRONG_FORMATS, *WRONG_950) if is_of(family, call)]
     refused = set().union(*(refusing_lines(partial(plan, call)) for call in calls))
+    if family == "matmul":
+        with chip.use(chip.ASCEND_950):
+            refused = refused.union(*map(refusing_lines, grouped_matmul_950.wrong_calls()))
     modules = (folder / family).glob("*.py")
     checked = (module for module in modules if f"{family}/{module.name}" not in COVERED_BY)
     assert rules_without_a_call(checked, refused) == []

@@ -72,6 +72,7 @@ def _calls() -> Iterator[tuple[str, Fed, dict[str, Any]]]:
         yield "StridedSliceV2", {"x": MATRIX, **cut}, {}
     for start, limit, step in ((0, 5, 1), (1, 5, 2)):
         yield "Range", {"start": start, "limit": limit, "delta": step}, {}
+    yield "ZerosLike", {"x": MATRIX}, {}
     yield "Fill", {"dims": [2, 3], "value": ()}, {}
     for wanted in ([2, 3], [2, -1]):
         yield "BroadcastTo", {"x": (1, 3), "shape": wanted}, {}

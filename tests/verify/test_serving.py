@@ -56,7 +56,7 @@ def test_trace_sees_a_stale_address_of_a_captured_graph() -> None:
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
         step()
-    captured = inputs["now"]  # the engine wrote the next step's input elsewhere
+    captured = inputs["now"]  # the engine wrote the next step's input to other memory
     inputs["now"] = captured + 1
     with capture.trace(lambda: "") as replayed:
         graph.replay()

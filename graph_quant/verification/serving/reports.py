@@ -18,23 +18,23 @@ from .kernels import describe_deviation
 @contextmanager
 def collect_steps() -> Iterator[list[Findings]]:
     """Let engines that are started inside the block compare their steps; the list is complete after it."""
-    found: list[Findings] = []
+    steps_by_engine: list[Findings] = []
     before = os.environ.get(VARIABLE)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[VARIABLE] = folder
         try:
-            yield found
+            yield steps_by_engine
         finally:
-            found += read_findings(Path(folder))
+            steps_by_engine += read_findings(Path(folder))
             if before is None:
                 del os.environ[VARIABLE]
             else:
                 os.environ[VARIABLE] = before
 
 
-def add_steps(report: Report, found: list[Findings]) -> None:
+def add_steps(report: Report, steps_by_engine: list[Findings]) -> None:
     """Add an output for each graph: equal in every step, or the first step that differs beyond the thresholds."""
-    for findings in found:
+    for findings in steps_by_engine:
         for graph, steps in findings.graphs.items():
             different = [one for one in findings.differences if one.graph == graph]
             wrong = next((one for one in different if not report.thresholds.accept(one.measured)), None)

@@ -1,6 +1,7 @@
 """npu_grouped_matmul on Ascend 950: calls, refusals, and its forms once more in NumPy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -458,7 +459,18 @@ WRONG: list[tuple[str, torch.Tensor, torch.Tensor, dict[str, Any]]] = [
         i32(3, 32, 1),
         {"antiquant_scale": bf16(3, 2, 8), "antiquant_offset": bf16(3, 2, 8), **COUNTS},
     ),
+    ("weight must be one tensor", bf16(9, 40), i8(40, 6), {"antiquant_scale": bf16(1, 6), **COUNTS}),
+    ("x[0] must have 2", bf16(2, 3, 8), bf16(8, 4), {"group_type": -1, "split_item": 0}),
 ]
+
+
+def wrong_calls() -> Iterator[Callable[[], torch.Tensor]]:
+    """Every wrong call, for the test that each rule refuses one."""
+    for _, x, weight, options in WRONG:
+        yield partial(call, x.npu(), weight.npu(), on("npu", options))
+    for kind, options in ((torch.int8, {"antiquant_scale": bf16(3, 32)}), (torch.float32, {})):
+        x, weight = bf16(9, 32) if options else f32(9, 32), torch.ones(3, 32, 32, dtype=kind).npu()
+        yield partial(call, x.npu(), torch_npu.npu_format_cast(weight, 29), on("npu", {**options, **COUNTS}))
 
 
 @pytest.mark.parametrize(("message", "x", "weight", "options"), WRONG)
