@@ -23,7 +23,7 @@ TEST_VARIABLES = {
     "GRAPH_QUANT_PUBLIC_DUMPS": "folders of dumps from other projects, separated by `:`",
     "GRAPH_QUANT_RANDOM_GRAPHS": "number of random graphs that go through the passes",
     "GRAPH_QUANT_REPLAYS": "number of replays per captured model",
-    "GRAPH_QUANT_SAMPLE": "a day's number, which chooses the operators that the tests of all forms sample",
+    "GRAPH_QUANT_SAMPLE": "a day's number, which chooses what sampled tests run",
     "GRAPH_QUANT_SEED": "seed of the tensors in the tables of calls",
     "GRAPH_QUANT_SGLANG": "a checkout of sglang, for tests of its layers",
     "GRAPH_QUANT_SITE": "the built site, for tests of it; `make docs` sets it",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from graph_quant import native
 from graph_quant.destination import INT4
 
 
@@ -63,6 +64,8 @@ def unpack(packed: torch.Tensor) -> torch.Tensor:
     """
     if packed.dtype != torch.int32:
         raise TypeError(f"unpack: packed must be torch.int32, got {packed.dtype}")
+    if type(packed) is torch.Tensor and not torch.compiler.is_dynamo_compiling() and native.can_unpack_int4(packed):
+        return native.unpack_int4(packed)
     lanes = packed.flatten().to(torch.int64) & 0xFFFFFFFF
     lanes = (lanes | (lanes << 16)) & 0x0000FFFF0000FFFF
     lanes = (lanes | (lanes << 8)) & 0x00FF00FF00FF00FF

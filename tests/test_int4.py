@@ -5,6 +5,7 @@ import torch
 from graph_quant import int4
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from support import numpy_rules
 
@@ -35,6 +36,17 @@ def test_empty_tensors_are_packed(shape: tuple[int, ...]) -> None:
     packed = int4.pack(values)
     assert packed.shape == (*shape[:-1], shape[-1] // 8)
     assert int4.unpack(packed).shape == shape
+
+
+def test_native_code_and_traced_operations_unpack_alike() -> None:
+    packed = torch.randint(-(2**31), 2**31, (5, 6), dtype=torch.int32)
+    traced = make_fx(int4.unpack, tracing_mode="fake")(packed)
+    for one in (packed, packed.t(), packed[:, ::2], packed[1:1]):
+        assert torch.equal(int4.unpack(one), int4.unpack(one.t().contiguous().t()))
+        assert torch.equal(
+            int4.unpack(one), torch.stack([(one << 28 - 4 * index) >> 28 for index in range(8)], -1).flatten(1)
+        )
+    assert torch.equal(traced(packed), int4.unpack(packed))
 
 
 def test_wrong_widths_and_dtypes_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from .attention import HiddenKeys, attend, can_attend
 from .half import CAN_MULTIPLY_HALVES, half_product
+from .int4 import can_unpack_int4, unpack_int4
 from .int8 import IS_SUPPORTED, can_multiply_int8, int8_product
 from .library import PATH as LIBRARY
 from .quant import can_map_rows, can_quantise_rows, map_rows, quantise_rows, scale_rows
@@ -16,9 +17,11 @@ __all__ = (
     "can_map_rows",
     "can_multiply_int8",
     "can_quantise_rows",
+    "can_unpack_int4",
     "half_product",
     "int8_product",
     "map_rows",
     "quantise_rows",
     "scale_rows",
+    "unpack_int4",
 )  # fmt: skip

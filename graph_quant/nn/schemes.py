@@ -72,10 +72,13 @@ def check_split(module: str, weight: Tensor) -> None:
 
 def split_integers(integers: Tensor, scale: Tensor) -> Split:
     """Return int4 elements (…, n, k) and scales (…, n, groups) in the layout for int8 rows."""
-    length = integers.size(-1) // scale.size(-1)
-    restored = integers.double() * scale.double().repeat_interleave(length, -1)
+    groups = scale.size(-1)
+    # A few rows at a time: the wider integers of a large weight would take several times its memory.
+    sums = torch.cat(
+        [part.unflatten(-1, (groups, -1)).sum(-1, dtype=torch.int32) for part in integers.split(256, -2)], -2
+    )
     bits = scale.mT.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
-    return Split(weights.columns(integers, INT4), bits, (_SHIFT * restored.sum(-1)).float())
+    return Split(weights.columns(integers, INT4), bits, (_SHIFT * (sums.double() * scale.double()).sum(-1)).float())
 
 
 def int8_columns(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

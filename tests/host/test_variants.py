@@ -1,8 +1,6 @@
 """A daily sample of the forms of operators and optimizers against the CPU; `make coverage` runs all."""
 
-import os
 import warnings
-from datetime import date
 from typing import Any
 
 import pytest
@@ -11,9 +9,9 @@ from torch import Tensor
 
 from host.opinfo import DTYPES
 from host.variants import NO_FORMS, OPERATORS, OPTIMIZERS, check_operator, check_optimizer
+from support.daily_sample import DAY
 
 # The day decides which operators run, and in which dtype besides float16; GRAPH_QUANT_SAMPLE repeats a day's sample.
-DAY = int(os.environ.get("GRAPH_QUANT_SAMPLE", date.today().toordinal()))
 SLOTS, STEP = 60, 29
 OTHERS = tuple(dtype for dtype in DTYPES if dtype != torch.float16)
 

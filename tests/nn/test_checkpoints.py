@@ -447,11 +447,52 @@ def test_a_tied_output_layer_is_loaded_once(write) -> None:
         load_quantised(tied(), write(stored, quant_model_description={**description, "head.weight": "W8A8_DYNAMIC"}))
 
 
-def test_a_model_on_the_meta_device_is_refused(write) -> None:
+def test_a_model_on_the_meta_device_needs_a_device(write) -> None:
     model = Model(["w8a16"]).bfloat16()
     tensors, description, _ = msmodelslim(model)
-    with pytest.raises(CheckpointError, match=r"embed\.weight of the model has no storage"):
+    with pytest.raises(CheckpointError, match=r"embed\.weight of the model has no storage: give the device"):
         load_quantised(model.to("meta"), write(tensors, quant_model_description=description))
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_a_model_on_the_meta_device_is_loaded_to_a_device(write, device: str) -> None:
+    model, expected = Model(["w8a8_dynamic", "float_bias"]).bfloat16(), Model(["w8a8_dynamic", "float_bias"]).bfloat16()
+    tensors, description, _ = msmodelslim(model)
+    folder = write(tensors, quant_model_description=description)
+    load_quantised(expected, folder)
+    names = load_quantised(model.to("meta").eval(), folder, device=device)
+    assert names == ["layers.w8a8_dynamic"]
+    state = model.state_dict()
+    assert {tensor.device.type for tensor in state.values()} == {device}
+    assert all(torch.equal(tensor.cpu(), state[name].cpu()) for name, tensor in expected.state_dict().items())
+    assert model.embed.weight.requires_grad
+
+
+def test_tied_parameters_on_the_meta_device_stay_tied(write) -> None:
+    model = nn.ModuleDict({"embed": nn.Embedding(N, K), "inner": nn.Linear(K, N), "head": nn.Linear(K, N, bias=False)})
+    model.bfloat16()["head"].weight = model["embed"].weight
+    inner = {"inner.weight": integers(8), "inner.weight_scale": scales(), "inner.bias": torch.zeros(N)}
+    embedding = torch.randn(N, K).bfloat16()
+    description = {"inner.weight": "W8A8_DYNAMIC", "embed.weight": "FLOAT"}
+    folder = write({**inner, "embed.weight": embedding}, quant_model_description=description)
+    with torch.device("meta"):
+        empty = nn.Embedding(N, K, dtype=torch.bfloat16)
+    model["embed"].weight = model["head"].weight = empty.weight
+    load_quantised(model, folder, device="cpu")
+    assert model["head"].weight is model["embed"].weight
+    assert torch.equal(model["embed"].weight, embedding)
+
+
+def test_a_buffer_that_no_checkpoint_holds_must_have_storage(write) -> None:
+    model = Model(["w8a16"]).bfloat16()
+    tensors, description, _ = msmodelslim(model)
+    model.register_buffer("frequencies", torch.ones(2), persistent=False)
+    folder = write(tensors, quant_model_description=description)
+    with pytest.raises(CheckpointError, match="frequencies of the model is a buffer without storage"):
+        load_quantised(model.to("meta"), folder, device="cpu")
+    model.frequencies = torch.ones(2)
+    load_quantised(model, folder, device="cpu")
+    assert model.frequencies.tolist() == [1, 1]
 
 
 def test_damaged_files_and_duplicate_tensors_are_refused(write) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from graph_quant.nn.checkpoints.build import build_experts, build_linear, concat_outputs
 from graph_quant.nn.checkpoints.compressed_tensors import CompressedTensors
 from graph_quant.nn.checkpoints.files import Files
@@ -54,16 +55,20 @@ class Loaded(list[str]):
         self.caches = caches
 
 
-def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
+def load_quantised(model: nn.Module, path: str | Path, *, device: str | torch.device | None = None) -> Loaded:
     """Load a quantised checkpoint into ``model``, in place.
 
     Linears and experts that are stored as integers are replaced by quantised modules with the same integers; all other
     parameters are loaded as they are. Formats: msModelSlim (``quant_model_description*.json``), compressed-tensors, and
     torchao, in safetensors files.
 
+    A model whose parameters are on the meta device never takes more memory than the checkpoint: make it under
+    ``accelerate.init_empty_weights()``, and name the ``device``.
+
     Args:
         model: A model with the architecture of the checkpoint, in float16 or bfloat16.
         path: The folder of the checkpoint.
+        device: Where all of the model goes; by default each parameter stays on its device.
 
     Returns:
         The names of the replaced modules, with the format and the scales of KV caches.
@@ -75,11 +80,14 @@ def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
     Examples:
         >>> model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
         >>> load_quantised(model, "Qwen3-8B-W8A8")
+
+        >>> with accelerate.init_empty_weights():
+        ...     model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        >>> load_quantised(model, "Qwen3-8B-W8A8", device="npu")
     """
     files = Files(Path(path))
     form = _format(files)
-    if without := next((name for name, tensor in model.state_dict().items() if tensor.is_meta), None):
-        raise CheckpointError(f"{without} of the model has no storage: make the model on a device, or call to_empty")
+    _check_storage(model, device)
     replacements: dict[str, nn.Module] = {}
     inside: list[str] = []
     for name, module in model.named_modules():
@@ -92,17 +100,49 @@ def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
             is_own = type(module) is nn.Linear and not _is_tied_linear(model, name, files)
             replacement = _linear(form, files, name, module) if is_own else None
         if replacement is not None:
-            replacements[name] = replacement.to(next(module.parameters()).device).train(module.training)
+            owner = next(module.parameters()).device if device is None else device
+            replacements[name] = replacement.to(owner).train(module.training)
     plain = _plain(model, files, replacements)
     caches = form.caches()
     if rest := [name for name in files.names if name not in files.taken]:
         raise CheckpointError(f"{path}: not understood: {', '.join(rest[:8])}{', …' if len(rest) > 8 else ''}")
     if not replacements:
         raise CheckpointError(f"{path}: it holds no quantised weight of {type(model).__name__}")
-    model.load_state_dict(plain, strict=False)
     for name, module in replacements.items():
         model.set_submodule(name, module)
+    if device is not None:
+        _allocate(model, device)
+        model.to(device)
+    model.load_state_dict(plain, strict=False)
     return Loaded(list(replacements), form.title, caches)
+
+
+def _check_storage(model: nn.Module, device: str | torch.device | None) -> None:
+    """Refuse a model on the meta device without a device to go to, and buffers that no checkpoint holds."""
+    kept = model.state_dict()
+    for name, tensor in kept.items():
+        if tensor.is_meta and device is None:
+            raise CheckpointError(f"{name} of the model has no storage: give the device that the model goes to")
+    for name, buffer in model.named_buffers():
+        if buffer.is_meta and name not in kept:
+            raise CheckpointError(
+                f"{name} of the model is a buffer without storage, which checkpoints do not hold: make the model under "
+                "accelerate.init_empty_weights(), which leaves buffers as they are"
+            )
+
+
+def _allocate(model: nn.Module, device: str | torch.device) -> None:
+    """Give storage to the parameters and buffers on the meta device; those that are tied share one again."""
+    allocated: dict[Tensor, Tensor] = {}
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None and tensor.is_meta:
+                    if tensor not in allocated:
+                        empty = torch.empty_like(tensor, device=device)
+                        is_parameter = isinstance(tensor, nn.Parameter)
+                        allocated[tensor] = nn.Parameter(empty, tensor.requires_grad) if is_parameter else empty
+                    tensors[name] = allocated[tensor]  # type: ignore[assignment]
 
 
 def _format(files: Files) -> CheckpointFormat:

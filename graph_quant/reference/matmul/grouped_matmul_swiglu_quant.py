@@ -61,7 +61,7 @@ def swiglu_of_products(
         if assist is not None:
             values = split_product(rows, dataclasses.replace(chosen, bias=assist[span.weight])) * tokens
         elif is_a4w4:
-            values = sum_over_groups(rows, chosen.integers, chosen) * tokens
+            values = sum_over_groups(rows, chosen) * tokens
         else:
             values = int8_matmul(rows, chosen.integers).float() * tokens * weight_scale[span.weight].float()
         gate = apply_swiglu(values, True, CLAMPED if limit > 0 else 0, limit, 1.0, 0.0)

@@ -19,10 +19,13 @@ the bias; for bfloat16 results the scale is rounded towards minus infinity to bf
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from graph_quant import int4, quant_params
+from graph_quant.destination import INT4
 from graph_quant.reference.activation.activation_functions import apply_activation
 from graph_quant.reference.half_products import multiply
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
@@ -56,6 +59,20 @@ class Weight:
             return self.elements
         return int4.unpack(self.elements.mT).mT if self.packed_along_k else int4.unpack(self.elements)
 
+    @property
+    def columns(self) -> int:
+        """The number of elements along n."""
+        is_packed = self.elements.dtype == torch.int32 and not self.packed_along_k
+        return self.elements.size(-1) * (INT4.packing if is_packed else 1)
+
+    def blocks(self, count: int) -> Iterator[Tensor]:
+        """The unpacked elements of ``count`` groups of k; unpacked one after the other, they stay in the cache."""
+        blocks: Tensor | None = None
+        if self.elements.dtype != torch.int32 or self.elements.size(0) % count:
+            blocks = self.integers
+        for block in (self.elements if blocks is None else blocks).chunk(count):
+            yield block if blocks is not None else dataclasses.replace(self, elements=block).integers
+
 
 def product(
     form: str, x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, act_type: int, rows: int
@@ -64,7 +81,7 @@ def product(
     if form == A8W8:
         return _a8w8(x, weight, tokens, dtype, act_type)
     if form == A4W4:
-        values = sum_over_groups(int4.unpack(x) if x.dtype == torch.int32 else x, weight.integers, weight)
+        values = sum_over_groups(int4.unpack(x) if x.dtype == torch.int32 else x, weight)
         return (values if tokens is None else values * tokens).to(dtype)
     if form == A8W4:
         assert tokens is not None
@@ -111,36 +128,34 @@ def _a8w8(x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, 
     return apply_activation(values if bias is None else values + bias.float(), act_type).to(dtype)
 
 
-def sum_over_groups(x: Tensor, integers: Tensor, weight: Weight) -> Tensor:
+def sum_over_groups(x: Tensor, weight: Weight) -> Tensor:
     """The sum of ``float16(acc * scale)`` over the groups of k, added in float16."""
     assert weight.scale is not None
-    scales = quant_params.decode(weight.scale.reshape(-1, integers.size(-1)))[0]
+    scales = quant_params.decode(weight.scale.reshape(-1, weight.columns))[0]
     depth = x.size(-1) // scales.size(0)
     total: Tensor | None = None
-    for group, scale in enumerate(scales):
+    for group, (scale, integers) in enumerate(zip(scales, weight.blocks(scales.size(0)), strict=True)):
         rows = slice(group * depth, (group + 1) * depth)
-        part = (int8_matmul(x[:, rows], integers[rows]).float() * scale).half()
+        part = (int8_matmul(x[:, rows], integers).float() * scale).half()
         total = part if total is None else total + part
     assert total is not None
     return total.float()
 
 
 def _a8w4(x: Tensor, weight: Weight, tokens: Tensor, dtype: torch.dtype, rows: int) -> Tensor:
-    integers = weight.integers
     assert weight.scale is not None
-    per_channel = weight.scale.numel() == integers.size(-1)
-    if per_channel and weight.offset is None and rows and integers.size(-1) // rows <= _SPLIT_ABOVE:
+    per_channel = weight.scale.numel() == weight.columns
+    if per_channel and weight.offset is None and rows and weight.columns // rows <= _SPLIT_ABOVE:
         scale = (weight.scale & 0xFFFFFFFF).to(torch.int32).view(torch.float32).reshape(-1)
         if dtype == torch.bfloat16:
             scale = _floored(scale)
-        return (int8_matmul(x, integers).float() * scale * tokens).to(dtype)
+        return (int8_matmul(x, weight.integers).float() * scale * tokens).to(dtype)
     return (split_product(x, weight) * tokens).to(dtype)
 
 
 def split_product(x: Tensor, weight: Weight) -> Tensor:
     """int8 rows times an int4 weight: x is split into two int4 halves; the bias compensates for their offset of 8."""
-    integers = weight.integers
-    high, low = (sum_over_groups(half, integers, weight) for half in (x >> 4, (x & 0x0F) - 8))
+    high, low = sum_over_groups(torch.cat((x >> 4, (x & 0x0F) - 8)), weight).chunk(2)
     assert weight.bias is not None
     values = low + high * 16.0 + weight.bias
     if weight.offset is not None:
