@@ -320,6 +320,7 @@ LOWERINGS = {
     "npu::npu_deep_norm": "graph_quant.converters.norm.layer_norm",
     "npu::npu_deep_norm_backward": "graph_quant.converters.norm.norm_grad",
     "npu::npu_dequant_rope_quant_kvcache": "graph_quant.converters.cache.rope_quant_kvcache",
+    "npu::npu_dtype_cast": "graph_quant.converters.quant.dtype_cast",
     "npu::npu_dynamic_block_mx_quant": "graph_quant.converters.quant.dynamic_block_mx_quant",
     "npu::npu_dynamic_block_quant": "graph_quant.converters.quant.dynamic_block_quant",
     "npu::npu_dynamic_dual_level_mx_quant": "graph_quant.converters.quant.dynamic_dual_level_mx_quant",

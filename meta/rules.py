@@ -15,7 +15,7 @@ from graph_quant import chip
 from graph_quant.destination import Destination, resolve
 from graph_quant.formats import ND, NZ, Format, storage_format
 from graph_quant.mistakes import warn_once
-from graph_quant.refusals import PARAM_INVALID, TILING_ERROR, Refusal
+from graph_quant.refusals import PARAM_INVALID, TILING_ERROR, Refusal, UndescribedError
 from graph_quant.releases import cann
 from graph_quant.releases.alternatives import guard_or_false, sym_or
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
@@ -129,9 +129,11 @@ class Rules:
         self.refuse(f"it must run on {chip}, which alone has a kernel for it, got Ascend A2 or A3")
 
     def refuse_950(self, **arguments: object) -> None:
-        """Require that arguments which only Ascend 950 supports are None."""
+        """Require that arguments which only Ascend 950 supports, and which are not described for it, are None."""
         for name, value in arguments.items():
             if value is not None:
+                if self.chip is chip.ASCEND_950:
+                    raise UndescribedError(f"{self.op}: {name} is not described for Ascend 950 yet")
                 passed = "a tensor" if isinstance(value, torch.Tensor) else value
                 self.refuse(f"{name} is for Ascend 950, leave it None on A2 and A3, got {passed}")
 

@@ -111,15 +111,26 @@ def test_nodes_of_another_chip_do_not_run() -> None:
         import_graph(graph)
 
 
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
 @pytest.mark.usefixtures("on_950")
-def test_conversions_to_narrow_floats_are_refused(dtype: torch.dtype) -> None:
-    x = f16(2, 16).npu()
-    with pytest.raises(UndescribedError, match=r"_to_copy from torch\.float16 to"):
-        x.to(dtype)
-    with pytest.raises(UndescribedError, match="copy_ from"):
-        torch.empty(2, 16, dtype=torch.uint8).npu().view(dtype).copy_(x)
-    assert torch.zeros(2, dtype=torch.uint8).npu().view(dtype).float().tolist() == [0.0, 0.0]
+def test_conversions_to_narrow_floats_that_are_not_described_are_refused() -> None:
+    x, e4m3 = f16(2, 16), torch.float8_e4m3fn
+    with pytest.raises(UndescribedError, match=r"_to_copy from torch\.float16 to torch\.float8_e8m0fnu"):
+        x.npu().to(torch.float8_e8m0fnu)
+    with pytest.raises(UndescribedError, match=r"copy_ from torch\.int32"):
+        torch.empty(2, 16, dtype=torch.uint8).npu().view(e4m3).copy_(x.to(torch.int32).npu())
+    assert torch.zeros(2, dtype=torch.uint8).npu().view(e4m3).float().tolist() == [0.0, 0.0]
+
+
+@pytest.mark.usefixtures("on_950")
+def test_conversions_to_float8_do_not_saturate() -> None:
+    x, e4m3 = torch.tensor([464.0, 465.0, -1e5, torch.inf, 2.7]), torch.float8_e4m3fn
+    copied = torch.empty(5, dtype=torch.uint8).npu().view(e4m3).copy_(x.npu())
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.to(e4m3), backend="npu", fullgraph=True)(x.npu())
+    for y in (x.npu().to(e4m3), copied, compiled, x.npu().to("cpu", e4m3)):
+        assert y.float().isnan().tolist() == [False, True, True, True, False]
+        assert y.float()[[0, 4]].tolist() == [448.0, 2.75]
+    assert x.npu().to(torch.float8_e5m2).float().tolist() == [448.0, 448.0, -torch.inf, torch.inf, 2.5]
 
 
 @pytest.mark.parametrize("mode", ["npu", "npugraph_ex"])

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ...chip import check_conversion
+from ...reference.narrow_casts import convert
 from ..alias import NPU, as_cpu, check_index
 
 _NPU_KEY = torch._C.DispatchKey.PrivateUse1
@@ -21,7 +22,7 @@ def _to_cpu_alias(tensor: torch.Tensor) -> torch.Tensor:
 def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:  # noqa: ARG001
     """Copy with conversion and broadcasting, between any devices."""
     check_conversion("aten::copy_", src.dtype, self.dtype)
-    _to_cpu_alias(self).copy_(_to_cpu_alias(src))
+    _to_cpu_alias(self).copy_(convert(_to_cpu_alias(src), self.dtype))
     return self
 
 
@@ -67,11 +68,11 @@ def to_copy(
     result = torch.empty_like(source, dtype=resolved_dtype, memory_format=resolved_format)
     if target.type == "npu":
         result = torch.empty_strided(result.size(), result.stride(), dtype=resolved_dtype, device=NPU)
-        as_cpu(result).copy_(source)
+        as_cpu(result).copy_(convert(source, resolved_dtype))
         return result
     if pin_memory:
         result = result.pin_memory()
-    return result.copy_(source)
+    return result.copy_(convert(source, resolved_dtype))
 
 
 def local_scalar_dense(self: torch.Tensor) -> Any:

@@ -8,9 +8,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ...chip import check_conversion
-from ...ge import Sizes, constant_kernel, from_attr, kernel
+from ...chip import ASCEND_950, check_conversion, converts_on_950, is_950, require_described
+from ...ge import FOUR_BITS, OF_ATTRIBUTE, Sizes, constant_kernel, from_attr, ge_dtype_name, kernel
 from ...reference.half_precision import add_scaled, upcast_half
+from ...reference.matmul.narrow_products import widen
+from ...reference.narrow_casts import cast_in_bytes, convert
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
@@ -124,8 +128,17 @@ def right_shift(x: Tensor, y: Tensor) -> Tensor:
 
 @kernel("Cast", flops=0)
 def cast(x: Tensor, *, dst_type: int) -> Tensor:
-    dtype = from_attr(dst_type)
+    dtype, name = from_attr(dst_type), OF_ATTRIBUTE[dst_type]
+    if name == "hifloat8" or x.dtype in FOUR_BITS or dtype in FOUR_BITS:
+        require_described(f"Cast from {ge_dtype_name(x.dtype)} to {name}", (ASCEND_950,))
+        if x.dtype in FOUR_BITS and dtype in _FLOATS:
+            return widen(x).to(dtype)
+        if x.dtype not in _FLOATS:
+            raise TypeError(f"Cast from {ge_dtype_name(x.dtype)} to {name} is not described")
+        return cast_in_bytes(x, name).view(dtype)
     check_conversion("Cast", x.dtype, dtype)
+    if is_950() and converts_on_950(x.dtype, dtype):
+        return convert(x, dtype)
     if x.is_complex() and not dtype.is_complex:
         x = torch.view_as_real(x)[..., 0]
     return x.to(dtype, copy=True)

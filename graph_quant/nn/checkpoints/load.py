@@ -10,6 +10,7 @@ import torch
 from graph_quant.nn.checkpoints.build import build_experts, build_linear, concat_outputs
 from graph_quant.nn.checkpoints.compressed_tensors import CompressedTensors
 from graph_quant.nn.checkpoints.files import Files
+from graph_quant.nn.checkpoints.heap import return_freed_memory
 from graph_quant.nn.checkpoints.msmodelslim import MsModelSlim
 from graph_quant.nn.checkpoints.stored import CheckpointError, Stored
 from graph_quant.nn.checkpoints.torchao import TorchAo
@@ -102,6 +103,7 @@ def load_quantised(model: nn.Module, path: str | Path, *, device: str | torch.de
         if replacement is not None:
             owner = next(module.parameters()).device if device is None else device
             replacements[name] = replacement.to(owner).train(module.training)
+            return_freed_memory()
     plain = _plain(model, files, replacements)
     caches = form.caches()
     if rest := [name for name in files.names if name not in files.taken]:
