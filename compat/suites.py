@@ -129,10 +129,14 @@ _RECIPES = (
     *((name, 1) for name in ("gpt_oss", "pangu_7b")),
 )
 _ENGINE_MODELS = (
-    *("qwen3-bf16", "qwen3-w8a8-dynamic", "qwen3-w8a8-static", "qwen3_moe-bf16", "qwen3_moe-w8a8-dynamic"),
-    *("deepseek_v3-bf16", "deepseek_v3-w8a8-dynamic"),
+    *("qwen3-bf16", "qwen3-w8a8-dynamic", "qwen3-w8a8-static", "qwen3-w8a16"),
+    *("qwen3_moe-bf16", "qwen3_moe-w8a8-dynamic", "qwen3_moe-w4a8"),
+    *("deepseek_v3-bf16", "deepseek_v3-w8a8-dynamic", "deepseek_v3_2-bf16"),
+    *("qwen3_next-bf16", "gpt_oss-bf16", "qwen3-bf16, embedding"),
     *("qwen3-bf16, two ranks", "qwen3_moe-w8a8-dynamic, two ranks share experts"),
-    *("qwen3-bf16, chunked prefill", "qwen3-bf16, n-gram speculation"),
+    *("qwen3-bf16, two stages", "qwen3-bf16, two copies"),
+    *("qwen3-bf16, chunked prefill", "qwen3-bf16, prefix caching", "qwen3-bf16, n-gram speculation"),
+    *("qwen3-bf16, LoRA", "qwen3-bf16, structured output"),
 )
 SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),

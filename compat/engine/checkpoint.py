@@ -12,13 +12,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 _LINEAR = re.compile(r"model\.layers\..*\.(?P<name>\w+_proj(_with_mqa)?|wq_b|wk)\.weight")
+_EXPERT = re.compile(r"\.experts\.\d+\.")
 _FILE = "model.safetensors"
+# The ranks among which msModelSlim splits the offsets of a down projection.
+_SPLIT = 16
 
 
 def quantise(plain: Path, out: Path, scheme: str, unquantised: Collection[str], inputs: Mapping[str, Tensor]) -> None:
     """Quantise the linears of ``plain`` into ``out``, and replace those in ``plain`` by their dequantised values.
 
-    ``inputs`` are the largest magnitudes that static schemes need, by the name of the linear.
+    ``inputs`` are the largest magnitudes that static schemes need, by the name of the linear. W4A8_DYNAMIC has four
+    bits for experts only: vllm-ascend has no such linears.
     """
     stored: dict[str, Tensor] = {}
     description: dict[str, str] = {"model_quant_type": scheme}
@@ -29,18 +33,27 @@ def quantise(plain: Path, out: Path, scheme: str, unquantised: Collection[str], 
             stored[name] = dequantised[name] = weight
             description[name] = "FLOAT"
             continue
-        scale = weight.float().abs().amax(1, keepdim=True) / 127
-        integers = torch.round(weight.float() / scale).to(torch.int8)
+        own = "W8A8_DYNAMIC" if scheme == "W4A8_DYNAMIC" and not _EXPERT.search(name) else scheme
+        integers, scale = _rounded(weight, 4 if own == "W4A8_DYNAMIC" else 8)
         dequantised[name] = integers * scale
         prefix = name.removesuffix(".weight")
         parts = {"weight": integers, "weight_scale": scale, "weight_offset": torch.zeros_like(scale)}
-        if scheme == "W8A8":
+        if own == "W8A8":
             parts |= _static(integers, scale, inputs[prefix])
+        if own == "W4A8_DYNAMIC":
+            parts |= {"weight": _packed(integers), "scale_bias": _scale_bias(integers, scale, linear["name"])}
         stored |= {f"{prefix}.{part}": tensor for part, tensor in parts.items()}
-        description |= dict.fromkeys((f"{prefix}.{part}" for part in parts), scheme)
+        description |= dict.fromkeys((f"{prefix}.{part}" for part in parts), own)
     save_file(stored, out / _FILE, metadata={"format": "pt"})
     save_file(dequantised, plain / _FILE, metadata={"format": "pt"})
     (out / "quant_model_description.json").write_text(json.dumps(description))
+
+
+def _rounded(weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """Return integers and the scale of each row, which vllm-ascend keeps in bfloat16."""
+    largest = 2 ** (bits - 1) - 1
+    scale = (weight.float().abs().amax(1, keepdim=True) / largest).bfloat16().float()
+    return (weight.float() / scale).round().clamp(-largest, largest).to(torch.int8), scale
 
 
 def _static(integers: Tensor, scale: Tensor, largest: Tensor) -> dict[str, Tensor]:
@@ -53,3 +66,14 @@ def _static(integers: Tensor, scale: Tensor, largest: Tensor) -> dict[str, Tenso
         "deq_scale": (scale.squeeze(1) * input_scale).float(),
         "quant_bias": torch.zeros(len(integers), dtype=torch.int32),
     }
+
+
+def _packed(integers: Tensor) -> Tensor:
+    """Return int4, two outputs to a byte."""
+    return ((integers[0::2] & 0xF) | (integers[1::2] << 4)).contiguous()
+
+
+def _scale_bias(integers: Tensor, scale: Tensor, name: str) -> Tensor:
+    """Return what eight times each row's weights sum to: kernels multiply int8 by the two halves of its bits."""
+    bias = 8 * (integers * scale).sum(1, keepdim=True)
+    return (bias / _SPLIT).expand(-1, _SPLIT).contiguous() if name == "down_proj" else bias

@@ -1,6 +1,7 @@
 """Serves prompts by ``vllm serve`` and the OpenAI API: ``server.py FOLDER`` with its settings in the folder.
 
-All prompts are requested at once. Then Ctrl-C must end every process, and leave nothing in shared memory.
+All prompts are requested at once. For the memory of long runs, 1,000 short requests follow. Then Ctrl-C must end
+every process, and leave nothing in shared memory.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from openai import AsyncOpenAI, OpenAIError
 
 _SHARED = Path("/dev/shm")
 _ENDING = 60.0
+# Requests after which memory is measured: the first fill caches of the allocator and of Python.
+_WARM, _ALL, _AT_ONCE = 200, 1000, 4
+# In MB. Python's own allocator moves by some; a leaked step, block or request of this model would take more.
+_GROWTH = 16
 
 
 def main() -> None:
@@ -36,13 +41,13 @@ def main() -> None:
     command = ["-m", "graph_quant", "run", "-m", "vllm.entrypoints.cli.main", "serve", str(folder), *listen, *options]
     server = subprocess.Popen([sys.executable, *command], start_new_session=True)
     try:
-        requests = asyncio.run(_ask(server, f"http://127.0.0.1:{port}/v1", settings["prompts"], settings["tokens"]))
+        answers = asyncio.run(_ask(server, f"http://127.0.0.1:{port}/v1", settings))
     finally:
         os.killpg(server.pid, signal.SIGINT)
         left = _wait(server)
     assert not left, f"{left} processes are left after Ctrl-C"
     assert not (files := set(_SHARED.iterdir()) - before - _in_use()), f"/dev/shm holds {files}"
-    (folder / "requests.json").write_text(json.dumps(requests))
+    (folder / "requests.json").write_text(json.dumps(answers))
 
 
 def _option(name: str, value: Any) -> list[str]:
@@ -52,7 +57,8 @@ def _option(name: str, value: Any) -> list[str]:
     return [flag, json.dumps(value) if isinstance(value, dict) else str(value)]
 
 
-async def _ask(server: subprocess.Popen[bytes], url: str, prompts: list[str], tokens: int) -> list[dict[str, Any]]:
+async def _ask(server: subprocess.Popen[bytes], url: str, settings: dict[str, Any]) -> dict[str, Any]:
+    tokens = settings["tokens"]
     async with AsyncOpenAI(base_url=url, api_key="none") as client:
         while True:
             if server.poll() is not None:
@@ -61,7 +67,22 @@ async def _ask(server: subprocess.Popen[bytes], url: str, prompts: list[str], to
                 await client.models.list()
                 break
             await asyncio.sleep(1)
-        return list(await asyncio.gather(*(_complete(client, prompt, tokens) for prompt in prompts)))
+        requests = await asyncio.gather(*(_complete(client, prompt, tokens) for prompt in settings["prompts"]))
+        note = await _measure_memory(client, server.pid) if settings["is_long"] else ""
+        return {"requests": list(requests), "counters": {}, "note": note}
+
+
+async def _measure_memory(client: AsyncOpenAI, session: int) -> str:
+    """Ask many short prompts; return by how much the memory of the server's processes grew."""
+    measured = {}
+    for first in range(0, _ALL, _AT_ONCE):
+        batch = range(first, first + _AT_ONCE)
+        await asyncio.gather(*(_complete(client, f"{number} is a number", 2) for number in batch))
+        if batch.stop in (_WARM, _ALL):
+            measured[batch.stop] = _memory(session)
+    growth = measured[_ALL] - measured[_WARM]
+    assert growth < _GROWTH, f"memory grew by {growth:.0f} MB from request {_WARM} to {_ALL}"
+    return f"memory grew by {growth:.0f} MB from request {_WARM} to {_ALL}"
 
 
 async def _complete(client: AsyncOpenAI, prompt: str, tokens: int) -> dict[str, Any]:
@@ -82,7 +103,7 @@ async def _complete(client: AsyncOpenAI, prompt: str, tokens: int) -> dict[str, 
 def _wait(server: subprocess.Popen[bytes]) -> int:
     """Return the number of processes of the server that are left some time after it was interrupted."""
     end = time.monotonic() + _ENDING
-    while left := _processes(server.pid):
+    while left := len(_processes(server.pid)):
         server.poll()
         if time.monotonic() > end:
             os.killpg(server.pid, signal.SIGKILL)
@@ -91,14 +112,24 @@ def _wait(server: subprocess.Popen[bytes]) -> int:
     return left
 
 
-def _processes(session: int) -> int:
-    count = 0
+def _processes(session: int) -> list[Path]:
+    """Return the folders in /proc of a session's processes."""
+    running = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # After the name in brackets: the state, the parent, the group, the session.
             state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
-            count += int(of) == session and state != "Z"
-    return count
+            if int(of) == session and state != "Z":
+                running.append(path.parent)
+    return running
+
+
+def _memory(session: int) -> float:
+    """Return the MB of a session's processes, shared ones counted once."""
+    rows = [
+        line.split() for folder in _processes(session) for line in (folder / "smaps_rollup").read_text().splitlines()
+    ]
+    return sum(int(row[1]) for row in rows if row[0] == "Pss:") / 1024
 
 
 def _in_use() -> set[Path]:
