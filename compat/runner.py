@@ -22,10 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from .documents import Example
+from .engine import forks
 from .outcome import TOO_LONG, Outcome, Verdict, classify_error, extract_reason, has_failed_rank, outcome_of_process
 from .suites import A3, Job
 
 _TASKS = "compat.worker"
+_FORKED_SCRIPT = Path(__file__).parent / "engine" / "driver.py"
+# What vLLM and the host NPU read when they are loaded. Models on one device leave the second unused.
+_FORK_ENVIRONMENT = {"GRAPH_QUANT_DEVICES": "2", "VLLM_NO_USAGE_STATS": "1"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
         if job.recipe is not None or job.engine_model:
 
             def run_driver(arguments: list[str], cwd: Path, more: dict[str, str]) -> tuple[int | None, str]:
+                if Path(arguments[1]) == _FORKED_SCRIPT:
+                    return forks.ready(**_FORK_ENVIRONMENT).run(arguments[1:], cwd, limits.seconds, more)
                 return _process(arguments, cwd, limits.seconds, more)
 
             try:

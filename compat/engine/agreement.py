@@ -44,3 +44,9 @@ def agreement(request: Mapping[str, Any], logits: Tensor, allowed: Collection[in
     return Agreement(
         int((best == chosen).sum()), ((best - chosen).max() / largest).item(), max(errors) / largest.item()
     )
+
+
+def difference(logits: Tensor, exact: Tensor) -> float:
+    """Return the largest error of the logarithms of probabilities, relative to the largest logit."""
+    error = (logits.float().log_softmax(-1) - exact.log_softmax(-1)).abs().max()
+    return (error / exact.abs().max()).item()

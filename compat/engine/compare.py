@@ -13,10 +13,10 @@ import graph_quant  # noqa: F401  (before torch)
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
-from torch import nn
+from torch import Tensor, nn
 
 from ..outcome import Outcome, Verdict, outcome_of_process
-from .agreement import TOKENS, agreement
+from .agreement import TOKENS, agreement, difference
 from .models import EAGER, FUSED, LONG_SERVER, MODELS, SERVERS, Model, options_of
 from .reference import embedding_of, load, logits_of, merge_adapter, round_inputs, write
 
@@ -77,31 +77,38 @@ def _serve(model: Model, mode: str, folder: Path, run: Run) -> tuple[Outcome, di
 
 
 def _compare_with_transformers(label: str, model: Model, folder: Path, plain: Path, requests: Requests) -> Outcome:
-    def reference(adapted: bool) -> nn.Module:
-        loaded = load(plain)
+    @cache
+    def reference(adapted: bool, dtype: torch.dtype) -> nn.Module:
+        loaded = load(plain, dtype)
         if adapted:
             merge_adapter(loaded, folder / "adapter")
         if model.rounds_inputs:
             round_inputs(loaded, load_file(folder / "model.safetensors"))
         return loaded
 
-    reference = cache(reference)
+    def logits(index: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        request = requests[index]
+        tokens = torch.tensor([request["prompt"] + request["tokens"]])
+        return logits_of(reference(index in model.adapted, dtype), tokens)[0, len(request["prompt"]) - 1 : -1]
+
     if model.embeds:
-        return _compare_embeddings(label, reference(False), requests)
+        return _compare_embeddings(label, reference(False, torch.float32), requests)
     vocabulary = Tokenizer.from_file(str(folder / "tokenizer.json"))
     allowed = [vocabulary.token_to_id(letter) for letter in model.letters]
-    agreements = []
-    for index, request in enumerate(requests):
-        tokens = torch.tensor([request["prompt"] + request["tokens"]])
-        logits = logits_of(reference(index in model.adapted), tokens)[0, len(request["prompt"]) - 1 : -1]
-        agreements.append(agreement(request, logits, allowed))
+    agreements = [agreement(request, logits(index), allowed) for index, request in enumerate(requests)]
     bound = _QUANTISED_BOUND if model.scheme else _BOUND
     counts = ", ".join(str(one.tokens) for one in agreements)
     reason = f"{counts} of {TOKENS} tokens are those of transformers in float32"
     if behind := max(one.behind for one in agreements):
         reason += f", the others are within {behind:.3f} of the largest logit"
-    reason += f"; probabilities are off by {max(one.error for one in agreements):.3f}"
+    error = max(one.error for one in agreements)
+    reason += f"; probabilities are off by {error:.3f}"
     passed = all(one.accepts(bound) for one in agreements)
+    if not passed:
+        # Where tokens are nearly tied, transformers itself chooses others in bfloat16.
+        noise = max(difference(logits(index, torch.bfloat16), logits(index)) for index in range(len(requests)))
+        reason += f", those of transformers in bfloat16 by {noise:.3f}"
+        passed = behind < noise and error < noise
     return Outcome(label, Verdict.PASSED if passed else Verdict.FAILED, reason)
 
 

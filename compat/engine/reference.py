@@ -62,7 +62,7 @@ def merge_adapter(model: nn.Module, folder: Path) -> None:
             if name.endswith(".lora_A.weight"):
                 linear = model.get_submodule(name.removeprefix(_PEFT).removesuffix(".lora_A.weight"))
                 b = adapter[name.replace("lora_A", "lora_B")]
-                linear.weight += _ALPHA / _RANK * (b.float() @ a.float())
+                linear.weight += (_ALPHA / _RANK * (b.float() @ a.float())).to(linear.weight.dtype)
 
 
 def _largest_inputs(plain: Path) -> Mapping[str, Tensor]:
@@ -83,10 +83,10 @@ def _largest_inputs(plain: Path) -> Mapping[str, Tensor]:
     return largest
 
 
-def load(folder: Path) -> nn.Module:
-    """Return the model in float32."""
+def load(folder: Path, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """Return the model of transformers."""
     with ONE_MODEL_AT_A_TIME:
-        model: nn.Module = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        model: nn.Module = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     return model.eval()
 
 
@@ -101,7 +101,7 @@ def _rounded(scale: Tensor | None, _module: nn.Module, inputs: tuple[Tensor, ...
     """Return the inputs in steps of a static scale, or of a scale for each token."""
     first, *others = inputs
     step = first.abs().amax(-1, keepdim=True).clamp_min(1e-30) / 127 if scale is None else scale
-    return ((first / step).round().clamp(-128, 127) * step, *others)
+    return ((first / step).round().clamp(-128, 127).mul(step).to(first.dtype), *others)
 
 
 def logits_of(model: nn.Module, tokens: Tensor) -> Tensor:
