@@ -80,6 +80,11 @@ KNOWN_FAILURES = {
     "vllm-ascend": {
         "quantization/methods/a2/test_w4a4_": "the test's random weights exceed four bits",
     },
+    "vllm-engine": {
+        "qwen3-bf16, LoRA, FULL_DECODE_ONLY": (
+            "vllm-ascend's graph keeps the number of adapters of its tracing: later sequences get none, on a device too"
+        ),
+    },
     "torchair-captured": {
         "smoke/aclgraph_test.py::AclgraphTest::test_stream_event_replace_": _OTHER_NAMES,
         "smoke/hcom_static_kernel_test.py": _KERNEL_COMPILER,
