@@ -136,7 +136,7 @@ _ENGINE_MODELS = (
     *("qwen3-bf16, two ranks", "qwen3_moe-w8a8-dynamic, two ranks share experts"),
     *("qwen3-bf16, two stages", "qwen3-bf16, two copies"),
     *("qwen3-bf16, chunked prefill", "qwen3-bf16, prefix caching", "qwen3-bf16, n-gram speculation"),
-    *("qwen3-bf16, LoRA", "qwen3-bf16, structured output"),
+    *("deepseek_v3-bf16, MTP speculation", "qwen3-bf16, LoRA", "qwen3-bf16, structured output"),
 )
 SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),

@@ -26,7 +26,7 @@ class Agreement:
 
 
 def agreement(request: Mapping[str, Any], logits: Tensor, allowed: Collection[int] = ()) -> Agreement:
-    """Compare a request with the logits of its own tokens, of which a grammar may allow some."""
+    """Compare a request with the logits of its own tokens; where a grammar allows some, with theirs."""
     tokens = torch.tensor(request["tokens"])
     largest = logits.abs().max()
     candidates = logits
@@ -35,7 +35,7 @@ def agreement(request: Mapping[str, Any], logits: Tensor, allowed: Collection[in
         candidates[:, list(allowed)] = logits[:, list(allowed)]
     best = candidates.max(-1).values
     chosen = candidates.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    expected = logits.log_softmax(-1)
+    expected = candidates.log_softmax(-1)
     errors = [
         abs(logprob - expected[index, int(token)].item())
         for index, step in enumerate(request["logprobs"])

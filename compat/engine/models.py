@@ -29,7 +29,8 @@ class Model:
 
     ``scheme`` is that of its linears in a checkpoint of msModelSlim, None without quantisation. ``letters`` are those
     that a grammar allows in the answers. ``adapted`` are the prompts that are answered with a LoRA adapter. Prompts
-    are asked in ``rounds``; ``counter`` is a metric of vLLM that is positive where the feature was used.
+    are asked in ``rounds``; ``counter`` is a metric of vLLM that is positive where the feature was used. ``drafts``
+    adds the layer by which DeepSeek's models guess the token after the next.
     """
 
     config: Mapping[str, Any]
@@ -44,6 +45,7 @@ class Model:
     adapted: tuple[int, ...] = ()
     rounds: int = 1
     counter: str = ""
+    drafts: bool = False
 
     @property
     def rounds_inputs(self) -> bool:
@@ -89,6 +91,8 @@ _QWEN3_NEXT = {
 _GPT_OSS = _config("gpt_oss")
 _TWO, _TWO_DEVICES = {"tensor_parallel_size": 2}, {"GRAPH_QUANT_DEVICES": "2"}
 _NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+_MTP = {"method": "mtp", "num_speculative_tokens": 1}
+_DRAFTED = "vllm:spec_decode_num_draft_tokens"
 # Longer than a block of the cache, which has 128 tokens.
 _PREFIX = "Call me Ishmael. Some years ago, never mind how long precisely, having little or no money in my purse, " * 2
 _LORA = {"enable_lora": True, "max_lora_rank": 8, "max_loras": 1}
@@ -121,8 +125,9 @@ MODELS = {
         rounds=2,
         counter="vllm:prefix_cache_hits",
     ),
-    "qwen3-bf16, n-gram speculation": Model(
-        _QWEN3, None, _SHORT, {"speculative_config": _NGRAM}, counter="vllm:spec_decode_num_draft_tokens"
+    "qwen3-bf16, n-gram speculation": Model(_QWEN3, None, _SHORT, {"speculative_config": _NGRAM}, counter=_DRAFTED),
+    "deepseek_v3-bf16, MTP speculation": Model(
+        _DEEPSEEK, None, (EAGER,), {"speculative_config": _MTP}, counter=_DRAFTED, drafts=True
     ),
     "qwen3-bf16, LoRA": Model(_QWEN3, None, _SHORT, _LORA, adapted=(0, 2)),
     "qwen3-bf16, structured output": Model(_QWEN3, None, _SHORT, letters="abcdef"),

@@ -28,6 +28,8 @@ def write(model: Model, folder: Path) -> Path:
     plain = folder / "plain" if model.scheme else folder
     with ONE_MODEL_AT_A_TIME:
         write_weights(plain, {**model.config, **ids})
+    if model.drafts:
+        _add_draft_layer(plain / "model.safetensors", model.config["num_hidden_layers"])
     if model.scheme:
         inputs = _largest_inputs(plain) if model.scheme == "W8A8" else {}
         quantise(plain, folder, model.scheme, model.unquantised, inputs)
@@ -36,6 +38,24 @@ def write(model: Model, folder: Path) -> Path:
     if model.adapted:
         _write_adapter(plain, folder / "adapter")
     return plain
+
+
+def _add_draft_layer(file: Path, layers: int) -> None:
+    """Add a layer like the last one, which takes the embedding of the next token too, with random weights."""
+    weights = load_file(file)
+    last, added = f"model.layers.{layers - 1}.", f"model.layers.{layers}."
+    draft = {added + name.removeprefix(last): weight for name, weight in weights.items() if name.startswith(last)}
+    embedding, norm = weights["model.embed_tokens.weight"], weights["model.norm.weight"]
+    hidden, random = embedding.size(1), torch.Generator().manual_seed(3)
+    draft |= {
+        f"{added}embed_tokens.weight": embedding,
+        f"{added}enorm.weight": norm,
+        f"{added}hnorm.weight": norm,
+        f"{added}eh_proj.weight": torch.randn(hidden, 2 * hidden, generator=random).mul(0.05).to(embedding.dtype),
+        f"{added}shared_head.norm.weight": norm,
+        f"{added}shared_head.head.weight": weights["lm_head.weight"],
+    }
+    save_file(weights | {name: weight.clone() for name, weight in draft.items()}, file, metadata={"format": "pt"})
 
 
 def _write_adapter(plain: Path, folder: Path) -> None:

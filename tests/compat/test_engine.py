@@ -167,3 +167,16 @@ def test_the_options_of_a_mode() -> None:
     fused = options_of(model, FUSED)
     assert (fused["compilation_config"], fused["additional_config"]) == ({"cudagraph_mode": "FULL_DECODE_ONLY"}, {})
     assert captured["quantization"] == "ascend"
+
+
+def test_a_layer_for_drafts_is_like_the_last(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    names = ("model.layers.0.mlp", "model.layers.1.mlp", "model.embed_tokens", "model.norm", "lm_head")
+    weights = {f"{name}.weight": torch.randn(6, 4) for name in names}
+    save_file(weights, file)
+    reference._add_draft_layer(file, 2)
+    stored = load_file(file)
+    assert all(torch.equal(stored[name], weight) for name, weight in weights.items())
+    assert torch.equal(stored["model.layers.2.mlp.weight"], weights["model.layers.1.mlp.weight"])
+    assert stored["model.layers.2.eh_proj.weight"].shape == (4, 8)
+    assert torch.equal(stored["model.layers.2.shared_head.head.weight"], weights["lm_head.weight"])
