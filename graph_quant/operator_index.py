@@ -528,6 +528,7 @@ CONVERTERS = {
     "aten::replication_pad2d": "graph_quant.converters.aten.pad",
     "aten::replication_pad3d": "graph_quant.converters.aten.pad",
     "aten::round.decimals": "graph_quant.converters.aten.elementwise",
+    "aten::rsub.Tensor": "graph_quant.converters.aten.scalar_products",
     "aten::scatter.src": "graph_quant.converters.aten.scatter",
     "aten::scatter_add": "graph_quant.converters.aten.scatter",
     "aten::scatter_reduce.two": "graph_quant.converters.aten.scatter",

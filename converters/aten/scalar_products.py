@@ -1,7 +1,7 @@
-"""sub, mul, lerp, addcmul and addcdiv with a scalar, in half precision.
+"""sub, rsub, mul, lerp, addcmul and addcdiv with a scalar, in half precision.
 
-ATen rounds only the result. TorchAir also rounds the product of sub, and the scalars of the others to the dtype of the
-tensors. Where half precision cannot represent the scalar, these are computed in float32 here.
+ATen rounds only the result. TorchAir also rounds the products of sub and rsub, and the scalars of the others to the
+dtype of the tensors. Where half precision cannot represent the scalar, these are computed in float32 here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ def sub(x: Any, other: Any, alpha: Any = 1, meta_outputs: Any = None) -> Tensor:
         return ge.Sub(*in_type(meta_outputs.dtype, x, other))
     minus = ge.Neg(alpha) if isinstance(alpha, Tensor) else -alpha
     return ge.AxpyV2(*in_type(meta_outputs.dtype, x, other, minus))
+
+
+@converts(aten.rsub.Tensor)
+def rsub(x: Any, other: Any, *, alpha: Any = 1, meta_outputs: Any = None) -> Tensor:
+    """Sub with its operands exchanged: TorchAir rounds the product with alpha before the subtraction."""
+    return sub(other, x, alpha, meta_outputs)
 
 
 @converts(aten.mul.Scalar)

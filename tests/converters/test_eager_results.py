@@ -65,8 +65,6 @@ def _use_numbers(x: Tensor, y: Tensor, z: Tensor) -> list[Tensor]:
     for name in ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_min", "clamp_max"):
         function = getattr(torch, f"_foreach_{name}")
         results += [*function(a, 0.9), *function(a, [0.3, 1.7])]
-    for name in ("add", "sub"):
-        results += getattr(torch, f"_foreach_{name}")(a, b, alpha=0.9)
     for name in ("addcmul", "addcdiv"):
         function = getattr(torch, f"_foreach_{name}")
         results += [*function(a, b, c, 0.9), *function(a, b, c, [0.3, 1.7]), *function(a, b, c)]
@@ -80,6 +78,33 @@ def test_lists_of_tensors_with_numbers(dtype: torch.dtype) -> None:
     if dtype != torch.float32:  # the CPU raises the remainder of a float32 vector to a double-precision power
         for actual, expected in zip(_use_numbers(*(x.npu() for x in inputs)), _use_numbers(*inputs), strict=True):
             assert torch.equal(actual.cpu(), expected)
+
+
+def _use_alpha(x: Tensor, y: Tensor) -> list[Tensor]:
+    results = []
+    for alpha in (0.9, -3):
+        for operator in (torch.add, torch.sub, torch.rsub):
+            results += [operator(x, other, alpha=alpha) for other in (y, y[0], 0.7)]
+            results.append(operator(x[0], y, alpha=alpha))
+        for operator in (Tensor.add_, Tensor.sub_):
+            results += [operator(x.clone(), other, alpha=alpha) for other in (y, y[0], 0.7)]
+        for name in ("add", "sub"):
+            results += getattr(torch, f"_foreach_{name}")([x, x[:3]], [y, y[:3]], alpha=alpha)
+            written = [x.clone(), x[:3].clone()]
+            getattr(torch, f"_foreach_{name}_")(written, [y, y[:3]], alpha=alpha)
+            results += written
+    return results
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_alpha_is_rounded_to_the_dtype_and_the_sum_once(dtype: torch.dtype) -> None:
+    """As the CPU's full vectors are; where a vector is not full, the CPU rounds the product too."""
+    x, y = (torch.randn(67).to(dtype) for _ in range(2))
+    _check(_use_alpha, x, y)
+    whole = [tensor[: len(tensor) // 4 * 4] for tensor in _use_alpha(x.repeat(64), y.repeat(64))]
+    for actual, expected in zip(_use_alpha(x.npu(), y.npu()), whole, strict=True):
+        if len(actual) == 67:
+            assert torch.equal(actual.cpu(), expected[:67])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)

@@ -253,7 +253,7 @@ def is_rounded(name: str, call: Call) -> bool:
     """Whether the host rounds a call otherwise than the CPU; each such kernel states its reason."""
     if ROUNDED_AS_IN_GRAPHS.fullmatch(name) or ROUNDED_OTHERWISE.fullmatch(name):
         return True
-    return name in ("add", "sub") and "alpha" in call[2]
+    return name in ("add", "sub", "rsub", "_foreach_add", "_foreach_sub") and "alpha" in call[2]
 
 
 def check_operator(op: OpInfo, dtypes: Sequence[torch.dtype] = DTYPES) -> Outcome:

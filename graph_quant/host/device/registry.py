@@ -188,7 +188,7 @@ def wrapped_kernel(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
     applied = [wrappers for wrappers in _OF_REPLAYS if name in wrappers]
     if strided_inputs.WRAPPERS in applied and not strided_inputs.concerns(args, kwargs):
         applied.remove(strided_inputs.WRAPPERS)
-    if add_alpha.WRAPPERS in applied and kwargs.get("alpha", 1) == 1:
+    if add_alpha.WRAPPERS in applied and (kwargs["alpha"] if "alpha" in kwargs else (*args, 1, 1)[2]) == 1:
         applied.remove(add_alpha.WRAPPERS)
     if not applied:
         return None

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, kernel
+from ...reference.half_precision import HALF_DTYPES, add_scaled
 from .elementwise import addcdiv, addcmul
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -79,12 +80,18 @@ for _name, _function in _BINARY.items():  # type: ignore[assignment]
 
 @kernel("ForeachAddList")
 def add_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Sizes) -> list[Tensor]:
-    return [torch.add(one, other, alpha=alpha.scalar) for one, other in zip(x1, x2, strict=True)]
+    return [_add_scaled(one, other, alpha.scalar) for one, other in zip(x1, x2, strict=True)]
 
 
 @kernel("ForeachSubList")
 def sub_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Sizes) -> list[Tensor]:
-    return [torch.sub(one, other, alpha=alpha.scalar) for one, other in zip(x1, x2, strict=True)]
+    return [_add_scaled(one, other, -alpha.scalar) for one, other in zip(x1, x2, strict=True)]
+
+
+def _add_scaled(x1: Tensor, x2: Tensor, alpha: float) -> Tensor:
+    if abs(alpha) == 1 or x1.dtype not in HALF_DTYPES:
+        return torch.add(x1, x2, alpha=alpha)
+    return add_scaled(x1, x2, torch.tensor(alpha, dtype=x1.dtype))
 
 
 @kernel("ForeachPowScalarAndTensor")
