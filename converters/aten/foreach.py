@@ -1,6 +1,7 @@
 """_foreach operators, applied to each tensor of the list: those that TorchAir does not lower, and those with numbers.
 
-TorchAir rounds the number to the dtype of the tensors. Half precision, and powers of all dtypes, are decomposed.
+A node has one dtype for the tensors, the numbers and the results. Calls that promote to another, products in half
+precision with numbers, and powers of all dtypes are decomposed.
 
 Also ``prims::fma``, which Dynamo traces for ``addcmul_`` and ``addcdiv_`` with a value.
 """
@@ -53,28 +54,47 @@ def _add_product(add: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda x, one, other, value=1: add(x, one, other, value=value)
 
 
-# TorchAir lowers these, and rounds the numbers.
-_WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
-    "mul": torch.mul,
-    "div": torch.div,
-    "addcmul": _add_product(torch.ops.aten.addcmul.default),
-    "addcdiv": _add_product(torch.ops.aten.addcdiv.default),
+# TorchAir lowers these, but rounds numbers to half precision, or the first of a list to the dtype of all others.
+_LOWERED_UPSTREAM: dict[str, Callable[..., Tensor]] = {
+    **{f"add.{form}": torch.add for form in ("Scalar", "ScalarList", "List")},
+    **{f"sub.{form}": torch.sub for form in ("Scalar", "ScalarList", "List")},
+    **{f"mul.{form}": torch.mul for form in ("Scalar", "ScalarList", "List")},
+    **{f"div.{form}": torch.div for form in ("Scalar", "ScalarList", "List")},
+    **{f"maximum.{form}": torch.clamp_min for form in ("Scalar", "ScalarList")},
+    **{f"minimum.{form}": torch.clamp_max for form in ("Scalar", "ScalarList")},
+    "maximum.List": torch.maximum,
+    "minimum.List": torch.minimum,
+    **{f"addcmul.{form}": _add_product(aten.addcmul.default) for form in ("Scalar", "ScalarList")},
+    **{f"addcdiv.{form}": _add_product(aten.addcdiv.default) for form in ("Scalar", "ScalarList")},
+    "lerp.Scalar": torch.lerp,
+    "lerp.List": torch.lerp,
 }
+_ROUND_NUMBERS = ("mul", "div", "addcmul", "addcdiv", "lerp")
 
 
-def _in_half_precision(single: Callable[..., Tensor]) -> Callable[..., Any]:
+def _where_promoted(name: str, single: Callable[..., Tensor]) -> Callable[..., Any]:
+    """Decompose calls whose results are not of the one dtype that all tensors have, which a node assumes."""
     apply = _apply_to_all(single)
+    operator, _, form = name.partition(".")
+    rounds_numbers = operator in _ROUND_NUMBERS and form != "List"
 
-    def decomposed(tensors: Sequence[Tensor], *others: Any) -> Any:
-        return apply(tensors, *others) if any(tensor.dtype in HALF_DTYPES for tensor in tensors) else NotImplemented
+    def decomposed(tensors: Sequence[Tensor], *others: Any, **kwargs: Any) -> Any:
+        values = [item for other in others for item in (other if isinstance(other, (list, tuple)) else [other])]
+        dtypes = {value.dtype for value in (*tensors, *values) if isinstance(value, Tensor)}
+        kinds = {type(value) for value in (*values, *kwargs.values()) if not isinstance(value, Tensor)}
+        dtype = dtypes.pop()
+        is_plain = not dtypes and len(kinds) < 2 and bool not in kinds
+        if not dtype.is_floating_point:
+            is_plain = is_plain and kinds <= {int} and operator not in ("div", "addcdiv")
+        elif dtype in HALF_DTYPES:
+            is_plain = is_plain and not rounds_numbers
+        return NotImplemented if is_plain else apply(tensors, *others, **kwargs)
 
     return decomposed
 
 
-for _name, _single in _WITH_NUMBERS.items():
-    for _form in ("Scalar", "ScalarList"):
-        decomposes(overload(f"aten::_foreach_{_name}.{_form}"))(_in_half_precision(_single))
-decomposes(aten._foreach_lerp.Scalar)(_in_half_precision(torch.lerp))
+for _name, _single in _LOWERED_UPSTREAM.items():
+    decomposes(overload(f"aten::_foreach_{_name}"))(_where_promoted(_name, _single))
 decomposes(aten._foreach_pow.Scalar, aten._foreach_pow.ScalarList)(_apply_to_all(torch.pow))
 
 

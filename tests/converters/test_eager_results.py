@@ -107,6 +107,39 @@ def test_alpha_is_rounded_to_the_dtype_and_the_sum_once(dtype: torch.dtype) -> N
             assert torch.equal(actual.cpu(), expected[:67])
 
 
+_LISTS = {
+    "float32": (torch.tensor([1.5, -2.25]), torch.tensor([0.3])),
+    "int32": (torch.tensor([3, -7], dtype=torch.int32), torch.tensor([2], dtype=torch.int32)),
+    "both": (torch.tensor([3, -7], dtype=torch.int32), torch.tensor([0.3])),
+    "half": (torch.tensor([1.5, -2.25]).half(), torch.tensor([0.25])),
+}
+
+
+def _promote_lists(*lists: list[Tensor]) -> list[Tensor]:
+    results: list[Tensor] = []
+    for tensors in lists:
+        for name in ("add", "sub", "mul", "div", "maximum", "minimum"):
+            function = getattr(torch, f"_foreach_{name}")
+            for others in (0.5, 3, [-3, 0.5], [2, 3], [tensors[1], tensors[0][:1]]):
+                results += function(tensors, others)
+        results += torch._foreach_mul(tensors, [True, 0.5])
+        if any(tensor.is_floating_point() for tensor in tensors):
+            pair = [tensors[1], tensors[0][:1]]
+            for number in (0.5, [2, 0.5]):
+                results += torch._foreach_addcmul(tensors, pair, tensors, number)
+                results += torch._foreach_addcdiv(tensors, pair, tensors, number)
+    return results
+
+
+def test_lists_of_tensors_are_promoted_each_by_its_number() -> None:
+    """TorchAir took one dtype for a list: 0.5 after -3 became 0, and integers stayed integers."""
+    lists = [list(tensors) for tensors in _LISTS.values()]
+    expected = _promote_lists(*lists)
+    call = torch.compile(_promote_lists, backend="npu", fullgraph=True, dynamic=False)
+    for actual, value in zip(call(*([x.npu() for x in tensors] for tensors in lists)), expected, strict=True):
+        torch.testing.assert_close(actual.cpu(), value, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_kl_div(dtype: torch.dtype) -> None:
     x, target = torch.randn(35, 10).log_softmax(-1).to(dtype), torch.rand(35, 10).to(dtype)
