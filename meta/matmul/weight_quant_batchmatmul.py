@@ -8,6 +8,8 @@ x and int8 weights in a transposed view. quant_scale, (1,), (n,) or (1, n), make
 
 A weight may be in FRACTAL_NZ. If it holds int4, it has groups of 64 or 128, which divide k, in n a multiple of 64, and
 neither operand is transposed; or it is transposed, and has a scale for each column. The result is not int8.
+
+What Ascend 950 takes is in ``weight_quant_950``.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from graph_quant.chip import A2_A3_950, ASCEND_950
 from graph_quant.destination import INT4
+from graph_quant.meta.matmul.weight_quant_950 import (
+    check_columns,
+    check_dtypes,
+    check_nz,
+    check_views,
+    describe_weight,
+)
 from graph_quant.meta.matmul.weight_quant_parameters import (
     check_antiquant,
     check_antiquant_shape,
@@ -36,12 +46,13 @@ BIASES = {torch.float16: torch.float16, torch.bfloat16: torch.float32}
 
 @dataclass(frozen=True)
 class WeightQuantPlan(Plan):
-    """``packed_along_k`` if int32 weights are (k/8, n)."""
+    """``packed_along_k`` if int32 weights are (k/8, n); ``narrow`` is the weight's dtype, by GE's name, on 950."""
 
     packed_along_k: bool
+    narrow: str | None = None
 
 
-@operator("npu_weight_quant_batchmatmul", reference=reference)
+@operator("npu_weight_quant_batchmatmul", reference=reference, chips=A2_A3_950)
 def weight_quant_batchmatmul(
     rules: Rules,
     x: Tensor,
@@ -56,6 +67,12 @@ def weight_quant_batchmatmul(
     weight_dtype: int | None,
 ) -> WeightQuantPlan:
     """The plan of a call that the documents allow; any other call is refused."""
+    if rules.chip is ASCEND_950:
+        parameters = antiquant_scale, antiquant_offset, bias
+        rules.require(quant_scale is None, lambda: "quant_scale must be None on Ascend 950, got a tensor")
+        rules.require(quant_offset is None, lambda: "quant_offset must be None on Ascend 950, got a tensor")
+        rules.one_of("inner_precise", inner_precise, (0, 1))
+        return _on_950(rules, x, weight, *parameters, antiquant_group_size, weight_dtype)
     rules.refuse_950(weight_dtype=weight_dtype)
     rules.dtype("x", x, (torch.float16, torch.bfloat16))
     rules.dtype("weight", weight, (torch.int8, torch.int32))
@@ -83,6 +100,36 @@ def weight_quant_batchmatmul(
     rules.one_of("inner_precise", inner_precise, (0, 1))
     output = x.dtype if quant_scale is None else torch.int8
     return WeightQuantPlan((Result((x.size(0), columns), output),), packed_along_k)
+
+
+def _on_950(
+    rules: Rules,
+    x: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    bias: Tensor | None,
+    group_size: int,
+    weight_dtype: int | None,
+) -> WeightQuantPlan:
+    """The plan of a call on Ascend 950."""
+    rules.dtype("x", x, (torch.float16, torch.bfloat16))
+    for name, tensor in (("x", x), ("weight", weight)):
+        rules.rank(name, tensor, 2)
+        rules.not_empty(name, tensor)
+    weight_name = describe_weight(rules, weight, weight_dtype)
+    _plain(rules, "weight", weight)
+    packed_along_k, columns = _columns(rules, x, weight)
+    check_dtypes(rules, weight_name, x, scale, offset, bias, group_size)
+    check_antiquant_shape(rules, x, scale, group_size, columns)
+    check_columns(rules, weight_name, scale, columns)
+    check_views(rules, x, weight, scale, offset)
+    if bias is not None:
+        check_row(rules, "bias", bias, columns, one=False)
+    rules.format("x", x, ND)
+    if rules.format("weight", weight, ND, NZ) is NZ:
+        check_nz(rules, weight_name, x, scale, bias, group_size, columns, packed_along_k)
+    return WeightQuantPlan((Result((x.size(0), columns), x.dtype),), packed_along_k, weight_name)
 
 
 def _check_blocks_of_int4(
@@ -119,14 +166,15 @@ def _plain(rules: Rules, name: str, tensor: Tensor) -> None:
 
 
 def _columns(rules: Rules, x: Tensor, weight: Tensor) -> tuple[bool, Size]:
-    if weight.dtype == torch.int8:
+    if weight.dtype not in (torch.int32, torch.float32):
         rules.equal("weight.size(0)", weight.size(0), "x.size(1)", x.size(1))
         return False, weight.size(1)
+    held, carrier = ("int4", "int32") if weight.dtype == torch.int32 else ("float4", "float32")
     along_k = not guard_or_false(weight.size(0) == x.size(1))
     if not along_k:
         rules.require(
             weight.is_contiguous(),
-            lambda: f"weight must be contiguous where it holds int4 along n, got strides {list(weight.stride())}",
+            lambda: f"weight must be contiguous where it holds {held} along n, got strides {list(weight.stride())}",
         )
         return False, weight.size(1) * INT4.packing
     rules.require(
@@ -135,10 +183,13 @@ def _columns(rules: Rules, x: Tensor, weight: Tensor) -> tuple[bool, Size]:
     )
     rules.require(
         sym_or(weight.size(0) != 1, weight.size(1) != 1),
-        lambda: "weight must be more than one int32 where it holds int4 along k: no stride gives its order, got [1, 1]",
+        lambda: (
+            f"weight must be more than one {carrier} where it holds {held} along k: no stride gives its order, "
+            "got [1, 1]"
+        ),
     )
     rules.require(
         weight.stride(0) == 1,
-        lambda: f"weight must be a transposed view where it holds int4 along k, got strides {list(weight.stride())}",
+        lambda: f"weight must be a transposed view where it holds {held} along k, got strides {list(weight.stride())}",
     )
     return True, weight.size(1)

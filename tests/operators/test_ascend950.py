@@ -36,6 +36,7 @@ COVERED_BY_FILES = (
     "npu_rms_norm_quant",
     "npu_swiglu_quant",
     "npu_trans_quant_param",
+    "npu_weight_quant_batchmatmul",
 )
 
 

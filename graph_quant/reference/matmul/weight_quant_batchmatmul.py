@@ -6,20 +6,33 @@ bias is added there, and the result is rounded once: to x's dtype, or to int8 by
 
 How the device splits k, and so the order of summation, depends on sizes and cores; for few rows it also splits x into
 integers. Results differ by the rounding of float32 sums, at most one unit in the last place of their dtype.
+What Ascend 950 computes is in ``weight_quant_950``.
 """
 
 from __future__ import annotations
 
 import torch
-from graph_quant import int4, quant_params
+from graph_quant import chip, int4, quant_params
+from graph_quant.chip import A2_A3_950
 from graph_quant.ge import CONTRACTION, kernel
+from graph_quant.narrow_floats import E2M1, E4M3
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.half_products import multiply
+from graph_quant.reference.matmul.narrow_products import HIFLOAT8
 from graph_quant.reference.matmul.requantise import requantise
+from graph_quant.reference.matmul.weight_quant_950 import weight_quant_batchmatmul_950
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
 _OFFSET_LOW, _OFFSET_HIGH = -128, 127
+# GE's names of what a weight of a node holds, by how it is carried.
+_NAMES_950 = {
+    torch.int8: "int8",
+    torch.int32: "int4",
+    torch.float32: E2M1.name,
+    torch.float8_e4m3fn: E4M3.name,
+    torch.uint8: HIFLOAT8,
+}
 
 
 def weight_quant_batchmatmul(
@@ -32,8 +45,15 @@ def weight_quant_batchmatmul(
     bias: Tensor | None = None,
     antiquant_group_size: int = 0,
     packed_along_k: bool = False,
+    narrow: str | None = None,
 ) -> Tensor:
-    """The product. int32 weights hold int4: (k, n/8), or with ``packed_along_k`` (k/8, n)."""
+    """The product. int32 weights hold int4: (k, n/8), or with ``packed_along_k`` (k/8, n).
+
+    ``narrow`` is GE's name of the weight's dtype in a call on Ascend 950.
+    """
+    if narrow is not None:
+        parameters = antiquant_scale, antiquant_offset, bias, antiquant_group_size, packed_along_k
+        return weight_quant_batchmatmul_950(narrow, x, weight, *parameters)
     if weight.dtype == torch.int32:
         weight = int4.unpack(weight.mT).mT if packed_along_k else int4.unpack(weight)
     dequantised = _dequantised(weight, antiquant_scale, antiquant_offset, x.dtype, antiquant_group_size)
@@ -77,7 +97,7 @@ def int8_offsets(op: str, antiquant_offset: Tensor) -> Tensor:
     return antiquant_offset
 
 
-@kernel("WeightQuantBatchMatmulV2", flops=CONTRACTION, exact=True)
+@kernel("WeightQuantBatchMatmulV2", flops=CONTRACTION, exact=True, chips=A2_A3_950)
 def weight_quant_batchmatmul_node(
     x: Tensor,
     weight: Tensor,
@@ -95,7 +115,8 @@ def weight_quant_batchmatmul_node(
 ) -> Tensor:
     """Compute the node. With transpose_weight the weight is (n, k), and n is the first dimension of its parameters."""
     x = x.mT if transpose_x else x
-    along_k = weight.dtype == torch.int32 and (transpose_weight or weight.size(0) != x.size(1))
+    is_packed = weight.dtype in (torch.int32, torch.float32)
+    along_k = is_packed and (transpose_weight or weight.size(0) != x.size(1))
     if transpose_weight:
         weight, antiquant_scale = weight.mT, _transposed(antiquant_scale)
         antiquant_offset = None if antiquant_offset is None else _transposed(antiquant_offset)
@@ -109,6 +130,7 @@ def weight_quant_batchmatmul_node(
         bias,
         antiquant_group_size,
         along_k,
+        _NAMES_950[weight.dtype] if chip.is_950() else None,
     )
 
 
