@@ -5,6 +5,7 @@ from .half import CAN_MULTIPLY_HALVES, half_product
 from .int4 import can_unpack_int4, unpack_int4
 from .int8 import IS_SUPPORTED, can_multiply_int8, int8_product
 from .library import PATH as LIBRARY
+from .narrow import can_decode_codes, can_encode_blocks, decode_codes, encode_blocks, largest_of_blocks
 from .quant import can_map_rows, can_quantise_rows, map_rows, quantise_rows, scale_rows
 
 __all__ = (
@@ -14,12 +15,17 @@ __all__ = (
     "HiddenKeys",
     "attend",
     "can_attend",
+    "can_decode_codes",
+    "can_encode_blocks",
     "can_map_rows",
     "can_multiply_int8",
     "can_quantise_rows",
     "can_unpack_int4",
+    "decode_codes",
+    "encode_blocks",
     "half_product",
     "int8_product",
+    "largest_of_blocks",
     "map_rows",
     "quantise_rows",
     "scale_rows",

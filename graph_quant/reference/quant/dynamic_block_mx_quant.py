@@ -55,7 +55,7 @@ def square_mx_blocks(
     rows, columns = x.shape[-2:]
     padded = functional.pad(x, (0, -columns % _BLOCK, 0, -rows % _BLOCK))
     blocks = padded.unflatten(-1, (-1, _BLOCK)).unflatten(-3, (-1, _BLOCK))
-    scales, multiplier = scale_blocks(blocks.abs().amax((-3, -1)), rule)
+    scales, multiplier = scale_blocks(blocks.abs().amax((-3, -1)), rule, x.dtype)
     values = blocks.float() * multiplier.unsqueeze(-1).unsqueeze(-3)
     y = encode(values, target, round_mode).view(torch.uint8).flatten(-4, -3).flatten(-2)
     return y[..., :rows, :columns].contiguous(), scales

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant.narrow_floats import RINT, NarrowFloat, decode, encode, pack_pairs
 from graph_quant.reference.narrow_casts import encode_in_bytes
+from graph_quant.reference.native_blocks import can_encode, encode_blocks, largest_of_blocks
 from torch import Tensor
 from torch.nn import functional
 
@@ -60,8 +61,15 @@ def quantise_blocks(x: Tensor, axis: int, rule: MxRule) -> tuple[Tensor, Tensor]
     """
     moved = x.movedim(axis, -1)
     length = moved.size(-1)
+    if can_encode(x, rule.block_size, rule.round_mode):
+        rows = moved.reshape(moved.shape[:-1].numel(), length).contiguous()
+        codes, multiplier = scale_blocks(largest_of_blocks(rows), rule, x.dtype)
+        y = encode_blocks(rows, multiplier, rule.target, rule.round_mode).view(moved.shape)
+        y = y.movedim(-1, axis).contiguous()
+        codes = codes.view(*moved.shape[:-1], codes.size(-1)).movedim(-1, axis)
+        return y if rule.target.dtype is None else y.view(rule.target.dtype), codes
     blocks = functional.pad(moved, (0, -length % rule.block_size)).unflatten(-1, (-1, rule.block_size))
-    codes, multiplier = scale_blocks(blocks.abs().amax(-1), rule)
+    codes, multiplier = scale_blocks(blocks.abs().amax(-1).float(), rule, x.dtype)
     values = blocks.float() * multiplier.unsqueeze(-1)
     if torch.compiler.is_compiling() and x.dtype == torch.float32:
         y = encode_in_bytes(values, rule.target.name, rule.round_mode)
@@ -71,15 +79,16 @@ def quantise_blocks(x: Tensor, axis: int, rule: MxRule) -> tuple[Tensor, Tensor]
     return y if rule.target.dtype is None else y.view(rule.target.dtype), codes.movedim(-1, axis)
 
 
-def scale_blocks(largest: Tensor, rule: MxRule) -> tuple[Tensor, Tensor]:
-    """The codes of scales, and what elements are multiplied by, from the largest magnitudes of blocks."""
-    bits = largest.float().view(torch.int32)
+def scale_blocks(largest: Tensor, rule: MxRule, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The codes of scales, and what elements are multiplied by, from the largest magnitudes of blocks of ``dtype``."""
+    largest = largest.float()
+    bits = largest.view(torch.int32)
     invalid = (bits >> 23) == _EXPONENT
     if rule.scale_alg == ROUND_UP or (rule.scale_alg == BY_MANTISSA and rule.dst_type_max not in _CARRY):
-        code = _code_rounded_up(largest.float(), rule)
+        code = _code_rounded_up(largest, rule)
         is_zero = bits == 0
     else:
-        code = _code_by_exponent(bits, largest, rule)
+        code = _code_by_exponent(bits, largest, rule, dtype)
         is_zero = (bits >> 23) == 0 if rule.keeps_tiny else code == 0
     code = torch.where(invalid, NAN_CODE, torch.where(bits == 0, 0, code))
     # 2**(127 - code); the last of these is a subnormal float32.
@@ -88,11 +97,11 @@ def scale_blocks(largest: Tensor, rule: MxRule) -> tuple[Tensor, Tensor]:
     return code.to(torch.uint8), multiplier
 
 
-def _code_by_exponent(bits: Tensor, largest: Tensor, rule: MxRule) -> Tensor:
+def _code_by_exponent(bits: Tensor, largest: Tensor, rule: MxRule, dtype: torch.dtype) -> Tensor:
     exponent = bits >> 23
     if rule.scale_alg == BY_MANTISSA:
         # The kernel looks at bfloat16: float16 is rounded to it, float32 cut off.
-        half = largest.bfloat16().float().view(torch.int32) if largest.dtype == torch.float16 else bits
+        half = largest.bfloat16().float().view(torch.int32) if dtype == torch.float16 else bits
         raised = ((half >> 16) + _CARRY[rule.dst_type_max]) >> 7
         exponent = torch.where(exponent < rule.target.max_exponent, 0, raised)
     return (exponent - rule.target.max_exponent).clamp(min=0)
