@@ -20,11 +20,12 @@ the bias; for bfloat16 results the scale is rounded towards minus infinity to bf
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from graph_quant import int4, quant_params
+from graph_quant import int4, native, quant_params
 from graph_quant.destination import INT4
 from graph_quant.reference.activation.activation_functions import apply_activation
 from graph_quant.reference.half_products import multiply
@@ -132,6 +133,13 @@ def sum_over_groups(x: Tensor, weight: Weight) -> Tensor:
     """The sum of ``float16(acc * scale)`` over the groups of k, added in float16."""
     assert weight.scale is not None
     scales = quant_params.decode(weight.scale.reshape(-1, weight.columns))[0]
+    if (
+        type(x) is type(weight.elements) is Tensor
+        and not weight.packed_along_k
+        and native.can_multiply_int4(x, weight.elements, scales.size(0))
+    ):
+        parts = native.int4_product(x, weight.elements, scales.size(0)).float()
+        return functools.reduce(torch.add, parts.mul_(scales.unsqueeze(1)).half()).float()
     depth = x.size(-1) // scales.size(0)
     total: Tensor | None = None
     for group, (scale, integers) in enumerate(zip(scales, weight.blocks(scales.size(0)), strict=True)):
