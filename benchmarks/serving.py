@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 TOKENS, ROUNDS = 64, 5
-# Seconds until the engine is ready, and the time of a token in transformers relative to that in vLLM.
+# Bounds: seconds until the engine is ready, and the time of a token in transformers relative to that in vLLM.
 BARS = {"start s": 40, "ratio": 0.5}
 MODES = {"eager": True, "FULL_DECODE_ONLY": False}
 _ENVIRONMENT = {
