@@ -188,6 +188,11 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch.fx.experimental.symbolic_shapes.uninteresting_files",
     ),
     *_private_apis(
+        "addcmul_, addcdiv and _foreach_lerp_ with numbers round otherwise in graphs than eagerly",
+        "torch._dynamo.variables.torch.TorchInGraphFunctionVariable._get_handlers",
+        "torch._dynamo.variables.tensor.TensorVariable",
+    ),
+    *_private_apis(
         "steps of optimizers are not compiled",
         "torch._dynamo.variables.optimizer.OptimizerVariable._set_capturable",
         "torch._dynamo.variables.functions _dynamo_marked_constant",

@@ -52,6 +52,8 @@ def activate() -> None:
     for module in _ENVIRONMENT_CHECKS:
         _actions.after(module, partial(_silence_environment_check, module))
     _actions.after("torch._dynamo.variables.optimizer", _patch_optimizers)
+    _actions.after("torch._dynamo.variables.torch", _keep_traced_functions)
+    _actions.after("torch._dynamo.variables.tensor", _keep_traced_methods)
     _actions.after("torch_npu.utils._step", _have_no_silent_check)
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _after_torch_npu)
@@ -298,6 +300,18 @@ def _patch_optimizers() -> None:
 
     make_capturable(sys.modules["torch._dynamo.variables.optimizer"])
     trace_supported_devices()
+
+
+def _keep_traced_functions() -> None:
+    from . import traced_numbers
+
+    traced_numbers.keep_functions(sys.modules["torch._dynamo.variables.torch"])
+
+
+def _keep_traced_methods() -> None:
+    from . import traced_numbers
+
+    traced_numbers.keep_methods(sys.modules["torch._dynamo.variables.tensor"])
 
 
 def _raise_refusals() -> None:

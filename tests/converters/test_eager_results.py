@@ -107,6 +107,30 @@ def test_alpha_is_rounded_to_the_dtype_and_the_sum_once(dtype: torch.dtype) -> N
             assert torch.equal(actual.cpu(), expected[:67])
 
 
+def _use_products(x: Tensor, y: Tensor, z: Tensor) -> list[Tensor]:
+    results = []
+    for value in (0.9, -3, 0.3):
+        results += [x.clone().addcmul_(y, z, value=value), x.clone().addcdiv_(y, z, value=value)]
+        results += [torch.addcmul(x, y, z, value=value), torch.addcdiv(x, y, z, value=value)]
+        results += [x.clone().addcdiv_(y, z), x.addcdiv(y, z, value=value)]
+        written = [x.clone(), y.clone()]
+        torch._foreach_lerp_(written, [y, z], value)
+        results += written
+    return results
+
+
+@pytest.mark.parametrize("backend", ["npu", "npugraph_ex"])
+def test_products_and_means_with_numbers(backend: str) -> None:
+    """Dynamo writes them as several operators, each of which rounds: compiled steps of Adam drifted."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        inputs = [torch.rand(64).add(0.5).to(dtype) for _ in range(3)]
+        on_npu = [tensor.npu() for tensor in inputs]
+        torch._dynamo.reset()
+        call = torch.compile(_use_products, backend=backend, fullgraph=True, dynamic=False)
+        for actual, expected in zip(call(*on_npu), _use_products(*inputs), strict=True):
+            assert torch.equal(actual.cpu(), expected)
+
+
 _LISTS = {
     "float32": (torch.tensor([1.5, -2.25]), torch.tensor([0.3])),
     "int32": (torch.tensor([3, -7], dtype=torch.int32), torch.tensor([2], dtype=torch.int32)),
