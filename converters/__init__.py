@@ -22,13 +22,11 @@ def register() -> None:
     if _registered:
         return
     _registered = True
-    import torchair
     from graph_quant.converters import unbacked_sizes, unsupported
     from graph_quant.converters.decompositions import add_to_backend
     from graph_quant.converters.lowering import CONVERTERS, converter, lowered, or_upstream
     from graph_quant.discovery import import_modules, indexed_modules, load_plugins
     from graph_quant.dispatcher import is_defined, overload
-    from graph_quant.releases.compilers import complete_compiler
     from graph_quant.releases.ge_functions import complete_ge_functions
     from torchair import npu_fx_compiler
     from torchair._ge_concrete_graph import fx2ge_converter, ge_apis
@@ -37,7 +35,6 @@ def register() -> None:
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
     complete_ge_functions(vars(ge_apis))
-    complete_compiler(vars(npu_fx_compiler), vars(torchair))
     # sync_batch_norm registers meta functions alone, which the index does not list.
     unindexed = f"{__name__}.aten.sync_batch_norm"
     import_modules(sorted({unindexed, *indexed_modules("CONVERTERS"), *indexed_modules("DECOMPOSITIONS")}))

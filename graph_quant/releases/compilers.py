@@ -16,16 +16,15 @@ def compilers() -> list[ModuleType]:
     return [importlib.import_module(f"{name}.npu_fx_compiler") for name in names]
 
 
-def complete_compiler(compiler: dict[str, Any], package: dict[str, Any]) -> None:
+def complete_compiler(compiler: dict[str, Any]) -> None:
     """Let TorchAir's compiler have the steps that are functions in newer releases, where they can be replaced.
 
     Args:
-        compiler: The namespace of ``torchair.npu_fx_compiler``.
-        package: The namespace of ``torchair``, which exports ``get_npu_backend``.
+        compiler: The namespace of ``torchair.npu_fx_compiler``, from which ``torchair`` imports after this.
     """
     if "_get_merged_decompositions" not in compiler:
         compiler["_get_merged_decompositions"] = _custom_decompositions
-        compiler["get_npu_backend"] = package["get_npu_backend"] = _merging(compiler["get_npu_backend"], compiler)
+        compiler["get_npu_backend"] = _merging(compiler["get_npu_backend"], compiler)
     if "_compile_graph_with_aot" not in compiler:
         compiler["_compile_graph_with_aot"], compiler["_npu_backend"] = _in_two_steps(compiler)
 

@@ -228,9 +228,11 @@ def _refuse_static_kernels(compiler: str) -> None:
 
 
 def _extend_compiler(compiler: str) -> None:
+    from ..releases.compilers import complete_compiler
     from .compiler_patches import fuse_first, save_random_results
 
     module = sys.modules[f"{compiler}.npu_fx_compiler"]
+    complete_compiler(vars(module))
     fuse_first(module)
     save_random_results(module)
     if choose() is HOST:
