@@ -15,6 +15,7 @@ from .preload import HOST, HostNpuError, choose, chosen
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the import: this module is loaded at interpreter start
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
 _actions = ImportActions()
@@ -58,6 +59,7 @@ def activate() -> None:
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _after_torch_npu)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
+    _actions.around("torch_npu.dynamo.torchair", _having_pkg_resources)
     _actions.after("torch_npu.dynamo.torchair", _after_torchair)
     _actions.before("torch_npu.dynamo.npugraph_ex", _load_torchair_first)
     _actions.after("torch_npu.dynamo.npugraph_ex", _after_npugraph_ex)
@@ -364,6 +366,12 @@ def _after_npugraph_ex() -> None:
         from ..host import torchair
 
         torchair.restore_signals(vars(sys.modules["torch_npu.dynamo.npugraph_ex"]).get("_signal_handler"))
+
+
+def _having_pkg_resources() -> "AbstractContextManager[None]":
+    from ..releases.distributions import having_pkg_resources
+
+    return having_pkg_resources()
 
 
 def _remember_signals() -> None:

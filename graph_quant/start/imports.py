@@ -7,6 +7,7 @@ import sys
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the import: this runs at interpreter start
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
@@ -20,6 +21,7 @@ class ImportActions:
     def __init__(self) -> None:
         self._before: dict[str, Action] = {}
         self._after: dict[str, Action] = {}
+        self._around: dict[str, Callable[[], AbstractContextManager[None]]] = {}
         self._searching: set[str] = set()
         # The first error of an action by its module: what follows from it may hide it.
         self.failed: dict[str, Exception] = {}
@@ -32,6 +34,10 @@ class ImportActions:
     def before(self, module: str, action: Action) -> None:
         """Run `action` just before the code of `module`."""
         self._before[module] = action
+
+    def around(self, module: str, context: Callable[[], AbstractContextManager[None]]) -> None:
+        """Run the code of `module`, which has an action before or after it, in a context."""
+        self._around[module] = context
 
     def after(self, module: str, action: Action) -> None:
         """Run `action` just after the code of `module`, or at once if `module` is imported already."""
@@ -68,7 +74,11 @@ class ImportActions:
         def exec_module(module: ModuleType) -> None:
             if action := self._before.pop(name, None):
                 self._run(name, action)
-            execute(module)
+            if context := self._around.pop(name, None):
+                with context():
+                    execute(module)
+            else:
+                execute(module)
             if action := self._after.pop(name, None):
                 self._run(name, action)
 
