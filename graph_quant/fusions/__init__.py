@@ -47,15 +47,20 @@ NAMES = (
     "add_rms_norm_quant",
     "rotary_mul",
     "rotary_halves",
+    "token_heads",
     "cache_update",
+    "joined_parts",
     "infer_attention",
     "sink_attention",
     "attention_layout",
+    "row_views",
     "pointwise_rows",
     "swiglu",
     "geglu",
     "dequant_swiglu_quant",
     "moe_gating_top_k",
+    "clipped_swiglu",
+    "grouped_experts",
 )
 
 

@@ -13,7 +13,7 @@ import torch
 
 from .patterns import Alternatives, aten, call, leaf
 from .record import Fusion, NotFusedError
-from .rewriter import Rewriter, readers
+from .rewriter import Rewriter, readers, without_full_slices
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -72,7 +72,7 @@ def before_repeat(tensor: Node) -> Node:
     expand: Any = copy.args[0] if isinstance(copy, torch.fx.Node) and copy.target in _COPIES else copy
     if not isinstance(expand, torch.fx.Node) or expand.target is not aten.expand.default:
         return tensor
-    unsqueeze: Any = expand.args[0]
+    unsqueeze: Any = without_full_slices(expand.args[0])  # type: ignore[arg-type]
     if unsqueeze.target is not aten.unsqueeze.default or unsqueeze.args[1] != 2:
         return tensor
     source = unsqueeze.args[0]

@@ -49,8 +49,25 @@ def _rewrite(rewriter: Rewriter, root: Node, leaves: dict[str, Any]) -> bool:
         raise NotFusedError("the heads of keys and values are not repeated alike")
     options |= {"num_heads": leaves["head_num"], "num_key_value_heads": key.meta["val"].size(1)}
     results = [result for result in readers(root) if result.users]
+    if key.meta["val"].size(3) != value.meta["val"].size(3):
+        (query, options["query_rope"]), (key, options["key_rope"]) = (
+            _parts(name, tensor) for name, tensor in (("query", query), ("key", key))
+        )
+        with rewriter.before(root, root):
+            fused = rewriter.call(_INFER, query, key, value, **options, input_layout="BNSD")
+            for result in results:
+                rewriter.replace(result, rewriter.result(fused, 0))
+        return True
     replace_attention(rewriter, root, results, (query, key, value), partial(rewriter.call, _INFER, **options))
     return True
+
+
+def _parts(name: str, tensor: Node) -> tuple[Node, Node]:
+    """The channels without and with positions, as latent attention joins them."""
+    parts: Any = tensor.args[0] if tensor.target is aten.cat.default else ()
+    if len(parts) != 2 or tensor.args[1] not in (-1, 3):
+        raise NotFusedError(f"value has other channels than key, and {name} is not two parts, one with positions")
+    return tuple(parts)  # type: ignore[return-value]
 
 
 def replace_attention(

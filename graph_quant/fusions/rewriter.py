@@ -165,6 +165,17 @@ def _slice_start_and_step(node: Node, dim: int) -> tuple[int | None, int]:
     return start if is_known else None, step
 
 
+def without_full_slices(node: Node) -> Node:
+    """The tensor of which ``node`` is all, behind slices that leave nothing out, such as ``x[:, :, None]`` has them."""
+    while node.target is torch.ops.aten.slice.Tensor:
+        source: Any = node.args[0]
+        sizes = zip(node.meta["val"].shape, source.meta["val"].shape, strict=True)
+        if not all(statically_known_true(one == other) for one, other in sizes):
+            break
+        node = source
+    return node
+
+
 class Part(NamedTuple):
     """Every ``step``-th of the last elements of ``source``, ``size`` of them from ``start`` on."""
 

@@ -83,7 +83,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, cos: Tensor, sin: Tenso
     heads = (x.transpose(1, 2) for x in (query, key, value))
     q, k, v = heads
     q, k = rotated(q, cos, sin), rotated(k, cos, sin)
-    k, v = (x[:, :, None].expand(-1, -1, 2, -1, -1).reshape(x.size(0), 4, *x.shape[2:]) for x in (k, v))
+    k, v = (x[:, :, None, :, :].expand(-1, -1, 2, -1, -1).reshape(x.size(0), 4, *x.shape[2:]) for x in (k, v))
     out = torch_npu.npu_fusion_attention(q, k, v, 4, "BNSD", scale=0.125)[0]
     return out.transpose(1, 2).contiguous().view(*query.shape[:2], -1)
 
@@ -140,6 +140,34 @@ def masked_sink_attention(
     return out.transpose(1, 2).contiguous()
 
 
+def joined(first: Tensor, second: Tensor) -> Tensor:
+    """As DeepSeek-V3 joins the channels without and with positions of its keys."""
+    return copied_into(first, second, first.size(-1))
+
+
+def copied_into(first: Tensor, second: Tensor, start: int) -> Tensor:
+    whole = first.new_empty(*first.shape[:-1], start + second.size(-1))
+    for part, begin in ((first, 0), (second, start)):  # as AOTAutograd has copies into slices
+        end = begin + part.size(-1)
+        copied = torch.ops.aten.copy.default(whole[..., begin:end], part)
+        whole = whole.slice_scatter(copied, 3, begin, end)
+    return whole
+
+
+def latent_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """128 channels without positions and 64 with them; one head of keys with positions."""
+    keys = joined(key[..., :128], key[:, :1, :, 128:].expand(-1, 4, -1, -1))
+    queries = torch.cat([query[..., :128], query[..., 128:]], -1)
+    return torch_npu.npu_fusion_attention(queries, keys, value, 4, "BNSD", scale=0.07)[0]
+
+
+def token_heads(x: Tensor, weight: Tensor) -> list[Tensor]:
+    """Four heads of queries, which are normalised, two of keys and values."""
+    query, key, value = x.view(x.size(0), 1, 8, 64).split_with_sizes([4, 2, 2], 2)
+    query = torch_npu.npu_rms_norm(query, weight)[0]
+    return [heads.transpose(1, 2) * 2 for heads in (query, key, value)]
+
+
 def updated(cache: Tensor, x: Tensor, start: Tensor) -> Tensor:
     """As a StaticCache is."""
     return cache.index_copy(2, torch.arange(x.size(2), device=x.device) + start, x)
@@ -186,6 +214,32 @@ def weights_of_groups(x: Tensor, bias: Tensor, fill: float) -> Tensor:
     return torch.zeros_like(x).scatter(1, experts, weights)
 
 
+def experts_of_rows(
+    x: Tensor, index: Tensor, weights: Tensor, up: Tensor, up_bias: Tensor, down: Tensor, down_bias: Tensor
+) -> Tensor:
+    """As transformers compiles the experts of gpt-oss: rows are sorted, multiplied in groups, and put back."""
+    return weighted_rows(x, index, weights, up, up_bias, down, down_bias, index.size(1))
+
+
+def weighted_rows(
+    x: Tensor, index: Tensor, weights: Tensor, up: Tensor, up_bias: Tensor, down: Tensor, down_bias: Tensor, top_k: int
+) -> Tensor:
+    experts, order = torch.sort(index.reshape(-1))
+    rows = x[order // top_k]
+    ends = torch.histc(experts.int(), bins=4, min=0, max=3).cumsum(0, dtype=torch.int32)
+    inner = torch._grouped_mm(rows, up, offs=ends) + up_bias[experts]
+    result = torch._grouped_mm(torch.nn.functional.silu(inner), down, offs=ends) + down_bias[experts]
+    result = result * weights.reshape(-1)[order].unsqueeze(-1)
+    inverse = torch.empty_like(order).index_put([order], torch.arange(order.size(0), device=x.device))
+    return result[inverse].view(x.size(0), index.size(1), -1).sum(1)
+
+
+def clipped_gate(gate: Tensor, up: Tensor, limit: float = 7.0) -> Tensor:
+    """As in gpt-oss."""
+    gate, up = gate.clamp(max=7.0), up.clamp(-limit, limit)
+    return (up + 1) * (gate * torch.sigmoid(gate * 1.702))
+
+
 def gated(x: Tensor) -> Tensor:
     gate, up = x.chunk(2, -1)
     return torch.nn.functional.silu(gate) * up
@@ -201,6 +255,10 @@ ROPE = (f32(1, 1, 6, 64).cos(), f32(1, 1, 6, 64).sin())
 HALF_ROPE = tuple(table.to(BF16) for table in ROPE)
 SINK = (
     bf16(2, 6, 4, 64), bf16(2, 6, 2, 64), bf16(2, 6, 2, 64), bf16(4), torch.ones(1, 1, 6, 6, dtype=torch.bool).tril(),
+)  # fmt: skip
+CHOSEN = torch.tensor([[0, 3], [1, 0], [3, 1], [2, 0], [1, 3], [0, 1]])
+EXPERTS = (
+    bf16(6, 32), CHOSEN, bf16(6, 2).abs(), bf16(4, 32, 64) / 8, bf16(4, 64), bf16(4, 64, 32) / 8, bf16(4, 32)
 )  # fmt: skip
 # The function, its inputs, and the npu operators that are left.
 FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
@@ -280,6 +338,24 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], list[str]]] = {
     "cache_update of one position": (
         lambda cache, x, index: cache.index_copy(1, index, x),
         (f32(2, 16, 3), f32(2, 1, 3), torch.tensor([5])), ["scatter_update"],
+    ),
+    "row_views": (
+        lambda x: x.relu().view(2, -1, 32).view(-1, 32) + 1, (bf16(6, 32),), []
+    ),
+    "joined_parts": (joined, (bf16(2, 4, 6, 32), bf16(2, 4, 6, 16)), []),
+    "attention of parts": (
+        latent_attention,
+        (bf16(2, 4, 6, 192) / 8, bf16(2, 4, 16, 192) / 8, bf16(2, 4, 16, 128)),
+        ["npu_fused_infer_attention_score"],
+    ),
+    "token_heads": (token_heads, (bf16(3, 512), bf16(64)), ["npu_rms_norm"]),
+    "clipped_swiglu": (
+        lambda x: clipped_gate(x[..., ::2], x[..., 1::2]), (bf16(6, 64) * 4,), ["npu_clipped_swiglu"]
+    ),
+    "clipped_swiglu of halves": (lambda x: clipped_gate(*x.chunk(2, -1)), (f16(6, 64) * 4,), ["npu_clipped_swiglu"]),
+    "grouped_experts": (
+        experts_of_rows, EXPERTS,
+        ["npu_moe_init_routing_v2", "npu_grouped_matmul", "npu_grouped_matmul", "npu_moe_finalize_routing"],
     ),
     "swiglu": (gated, (bf16(6, 64),), ["npu_swiglu"]),
     "geglu": (lambda x: gelu(x[..., :32]) * x[..., 32:], (bf16(6, 64),), ["npu_geglu"]),
@@ -466,6 +542,23 @@ NOT_FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], str, str]] = 
     "parts of thirds": (
         lambda x, c, s: rotated_parts(x[..., :64], x[..., 64:128], c, s),
         (bf16(2, 4, 6, 192), *HALF_ROPE), "rotary_halves", "neither the halves nor the pairs",
+    ),
+    "two limits": (
+        lambda x: clipped_gate(x[..., ::2], x[..., 1::2], 6.0), (bf16(6, 64),), "clipped_swiglu", "one limit for both"
+    ),
+    "clipped pairs of another order": (
+        lambda x: clipped_gate(x[..., 1::2], x[..., ::2]), (bf16(6, 64),), "clipped_swiglu", "nor the even and odd"
+    ),
+    "parts that leave a gap": (
+        lambda x, y: copied_into(x, y, 40)[..., [0, 50]], (bf16(2, 4, 6, 32), bf16(2, 4, 6, 16)),
+        "joined_parts", "not neighbours",
+    ),
+    "rows of one expert each": (
+        lambda *inputs: weighted_rows(*inputs, 3), EXPERTS, "grouped_experts", "not by the 2 experts of a token"
+    ),
+    "heads read before they are transposed": (
+        lambda x: [heads.transpose(1, 2) * heads.sum() for heads in x.view(3, 1, 4, 64).split_with_sizes([2, 2], 2)],
+        (bf16(3, 256),), "token_heads", "read before they are transposed",
     ),
     "too wide to rotate": (
         rotated, (bf16(1, 1, 2, 1024), bf16(1, 1, 2, 1024), bf16(1, 1, 2, 1024)), "rotary_mul", "at most 896",
