@@ -3,6 +3,7 @@
 import inspect
 import math
 import operator
+from contextlib import nullcontext
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from .. import chip, fusions
 from ..ge import module_path
 from ..refusals import UndescribedError
 from ..releases.alternatives import implement
+from . import dumping
 
 _MODULE_KEY = "module"  # what a dump calls the module path
 _CPU_INPUTS = "_graph_quant_cpu_inputs"  # attribute of an AclGraph: _CpuInputs by the key of the capture
@@ -71,9 +73,10 @@ def patch_configuration(module: ModuleType) -> None:
 def fuse_first(module: ModuleType) -> None:
     """Run the selected fusions before the compiler's own passes over an FX graph."""
     optimize, compile_graph = module._optimize_fx, module._compile_graph_with_aot
+    captures = module.__name__.startswith("npugraph_ex")  # for torchair, ``compiling`` names dumps
 
     def _compile_graph_with_aot(gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        with fusions.prepare_current(gm):
+        with fusions.prepare_current(gm), dumping.named_after(gm) if captures else nullcontext():
             return compile_graph(gm, *args, **kwargs)
 
     def _optimize_fx(graph_module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,15 +53,18 @@ def take_option(backend: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def named_after(gm: GraphModule) -> Iterator[None]:
-    """Name the dumps of the block after the function that Dynamo traced into ``gm``."""
+    """Name the dumps of the block after the function that Dynamo traced into ``gm``, and say if there is none."""
     if not _folder():
         yield
         return
-    token = _function.set(function_name(gm))
+    name, before = function_name(gm), _written.total()
+    token = _function.set(name)
     try:
         yield
     finally:
         _function.reset(token)
+    if _written.total() == before:
+        print(f"graph_quant: no dump of {name}: it is captured or runs eagerly, and has no GE graph", file=sys.stderr)
 
 
 def function_name(gm: GraphModule) -> str:

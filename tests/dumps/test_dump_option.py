@@ -41,6 +41,12 @@ with torch.no_grad():
     torch.compile(step, backend="npu")(x)
     torch.compile(lambda x: step(x) + 1, backend="npu", options={"dump": sys.argv[1]})(x)
     torch.compile(lambda x: step(x) + 3, backend="npu")(x)
+
+@torch.compile(backend="npugraph_ex", fullgraph=True)
+def captured(x):
+    return x + 1
+
+captured(x)
 """
 LINE = 1 + SCRIPT.splitlines().index("        return torch.relu(self.up(x)) + x  # the caller's line")
 
@@ -53,6 +59,8 @@ def folders(tmp_path_factory) -> tuple[Path, Path, Path]:
     command = ["run", "--dump", folder / "all", script, folder / "one"]
     done = subprocess.run([sys.executable, "-m", "graph_quant", *map(str, command)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    skipped = [line for line in done.stderr.splitlines() if "no dump of" in line]
+    assert skipped == ["graph_quant: no dump of captured: it is captured or runs eagerly, and has no GE graph"]
     return folder / "all", folder / "one", script
 
 
