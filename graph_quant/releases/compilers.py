@@ -13,6 +13,9 @@ from typing import Any
 def compilers() -> list[ModuleType]:
     """The modules that compile Dynamo's graphs: TorchAir's, and npugraph_ex's where the release has it."""
     names = [name for name in ("torchair", "npugraph_ex") if importlib.util.find_spec(f"torch_npu.dynamo.{name}")]
+    for name in names:
+        # Until an attribute of it is read, a package is a stand-in, which would import its modules a second time.
+        getattr(importlib.import_module(name), "get_npu_backend")  # noqa: B009
     return [importlib.import_module(f"{name}.npu_fx_compiler") for name in names]
 
 

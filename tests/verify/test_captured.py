@@ -29,6 +29,19 @@ def test_a_captured_graph_is_compared_with_eager_execution() -> None:
     report.check()
     assert [output.status.name for output in report.outputs] == ["EQUAL"]
     assert report.passes == []
+    assert report.verdict() == "equal: 1 output in 1 captured graph on the host NPU, bit for bit"
+
+
+def test_the_compiler_is_watched_in_a_new_process(run_python) -> None:
+    """Where nothing was compiled yet, a package of a compiler is a stand-in."""
+    code = """
+import graph_quant, torch, torch_npu
+from graph_quant.verification import capture
+with capture() as report:
+    torch.compile(lambda x: x + 1, backend="npugraph_ex", fullgraph=True)(torch.ones(2).npu())
+print(report.verdict())
+"""
+    assert run_python(code).stdout == "equal: 1 output in 1 captured graph on the host NPU, bit for bit\n"
 
 
 def test_the_pass_that_changes_a_result_is_named() -> None:

@@ -179,6 +179,7 @@ class GraphReport:
         nodes: The results of its FX nodes.
         unobserved: FX nodes without a GE node of their own.
         outputs: Outputs of the graph, and inputs it wrote to, compared with its FX graph.
+        is_captured: Whether it has no GE graph, as what npugraph_ex captures, so that only outputs are compared.
     """
 
     name: str
@@ -186,6 +187,7 @@ class GraphReport:
     nodes: list[NodeReport]
     unobserved: tuple[str, ...] = ()
     outputs: list[OutputReport] = field(default_factory=list)
+    is_captured: bool = False
 
     @property
     def first_divergence(self) -> NodeReport | None:
@@ -274,9 +276,12 @@ class Report:
 
     def extent(self) -> str:
         """The number of compared graphs, and of their calls where there are more."""
-        graphs = len({graph.name for graph in self.graphs})
-        calls = f"{len(self.graphs)} calls of " if len(self.graphs) > graphs else ""
-        return calls + words.count(graphs, "graph")
+        captured = len({graph.name for graph in self.graphs if graph.is_captured})
+        graphs = len({graph.name for graph in self.graphs}) - captured
+        calls = f"{len(self.graphs)} calls of " if len(self.graphs) > graphs + captured else ""
+        counts = [words.count(graphs, "graph")] if graphs or not captured else []
+        counts += [words.count(captured, "captured graph")] if captured else []
+        return calls + " and ".join(counts)
 
     def verdict(self) -> str:
         """The outcome in one line."""
@@ -287,7 +292,9 @@ class Report:
         nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
         random = sum(node.status in (Status.RANDOM, Status.UNKNOWN) for node in self.nodes)
         # Results that could not be compared are counted apart, unless there are no others.
-        where = f"{words.count(nodes - random or nodes, 'result')} in {self.extent()} on {self.device}"
+        is_captured = bool(self.graphs) and all(graph.is_captured for graph in self.graphs)
+        results = len(self.outputs) if is_captured else nodes - random or nodes
+        where = f"{words.count(results, 'output' if is_captured else 'result')} in {self.extent()} on {self.device}"
         outputs = [*self.outputs, *(output for graph in self.graphs for output in graph.outputs)]
         if wrong:
             return f"different: {wrong} of {where}"

@@ -113,7 +113,8 @@ def _show_counts(console: Console, graph: GraphReport, shown: int, for_all: str)
     hidden = len(graph.nodes) - shown
     counts += [f"{hidden} not shown ({for_all} shows them)"] if hidden else []
     counts += [f"{len(graph.unobserved)} without a GE node"] if graph.unobserved else []
-    console.print(Text(" · ".join(counts) or "nothing to compare", "dim"), soft_wrap=True)
+    nothing = "captured: it has no GE nodes, its outputs are below" if graph.is_captured else "nothing to compare"
+    console.print(Text(" · ".join(counts) or nothing, "dim"), soft_wrap=True)
     console.print()
 
 

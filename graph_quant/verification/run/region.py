@@ -123,7 +123,9 @@ class Region:
         """Take the name of the region, and whether it is random, from its graphs."""
         if not region_call.graphs and not self._name:
             # TorchAir built no GE graph for it: only its results can be compared.
-            region_call.graphs.append(GraphReport(f"function_{len(self._report.graphs)}", self._call, []))
+            region_call.graphs.append(
+                GraphReport(f"function_{len(self._report.graphs)}", self._call, [], is_captured=True)
+            )
             self._report.graphs.append(region_call.graphs[0])
         for graph in region_call.graphs:
             self._name = self._name or graph.name
