@@ -288,7 +288,7 @@ RECORDS = {
     "npu::npu_trans_quant_param": "graph_quant.meta.quant.trans_quant_param",
     "npu::npu_transpose": "graph_quant.meta.general.transpose",
     "npu::npu_transpose_batchmatmul": "graph_quant.meta.matmul.transpose_batchmatmul",
-    "npu::npu_transpose_quant_batchmatmul": "graph_quant.meta.matmul.ascend950_only",
+    "npu::npu_transpose_quant_batchmatmul": "graph_quant.meta.matmul.transpose_quant_batchmatmul",
     "npu::npu_weight_quant_batchmatmul": "graph_quant.meta.matmul.weight_quant_batchmatmul",
     "npu::one_": "graph_quant.meta.general.elementwise",
     "npu::scatter_update": "graph_quant.meta.cache.scatter_update",
@@ -386,6 +386,7 @@ LOWERINGS = {
     "npu::npu_swiglu_quant": "graph_quant.converters.activation.swiglu_quant",
     "npu::npu_trans_quant_param": "graph_quant.converters.quant.trans_quant_param",
     "npu::npu_transpose_batchmatmul": "graph_quant.converters.matmul.transpose_batchmatmul",
+    "npu::npu_transpose_quant_batchmatmul": "graph_quant.converters.matmul.transpose_quant_batchmatmul",
     "npu::npu_weight_quant_batchmatmul": "graph_quant.converters.matmul.weight_quant_batchmatmul",
 }
 
@@ -1252,6 +1253,7 @@ KERNELS = {
     "Transpose": "graph_quant.host.kernels.shape",
     "TransposeBatchMatMul": "graph_quant.reference.matmul.transpose_batchmatmul",
     "TransposeD": "graph_quant.host.kernels.shape",
+    "TransposeQuantBatchMatMul": "graph_quant.reference.matmul.transpose_quant_batchmatmul",
     "Tril": "graph_quant.host.kernels.shape",
     "Triu": "graph_quant.host.kernels.shape",
     "Trunc": "graph_quant.host.kernels.elementwise",
@@ -1597,6 +1599,7 @@ FACTS = {
     "Transpose": {"flops": 0},
     "TransposeBatchMatMul": {"flops": -1, "exact": True},
     "TransposeD": {"flops": 0},
+    "TransposeQuantBatchMatMul": {"flops": -1, "exact": True, "idle": ("group_size",)},
     "Unpack": {"flops": 0},
     "Unsqueeze": {"view": True},
     "WeightQuantBatchMatmulV2": {"flops": -1, "exact": True},

@@ -14,7 +14,6 @@ from graph_quant.meta.rules import Rules
 @operator("npu_add_quant_matmul_")
 @operator("npu_dual_level_quant_matmul")
 @operator("npu_fused_matmul")
-@operator("npu_transpose_quant_batchmatmul")
 def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refuse every call: only Ascend 950 has a kernel."""
     rules.refuse_for("Ascend 950")
