@@ -10,8 +10,6 @@ from graph_quant.meta.rules import Rules
 
 @operator("npu_add_quant_gmm")
 @operator("npu_add_quant_gmm_")
-@operator("npu_add_quant_matmul")
-@operator("npu_add_quant_matmul_")
 @operator("npu_fused_matmul")
 def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refuse every call: only Ascend 950 has a kernel."""
