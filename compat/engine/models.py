@@ -115,7 +115,9 @@ MODELS = {
         _QWEN3_MOE, "W8A8_DYNAMIC", _SHORT, {**_TWO, "enable_expert_parallel": True}, _TWO_DEVICES
     ),
     "qwen3-bf16, two stages": Model(_QWEN3, None, _SHORT, {"pipeline_parallel_size": 2}, _TWO_DEVICES),
-    "qwen3-bf16, two copies": Model(_QWEN3, None, (SERVER,), {"data_parallel_size": 2}, _TWO_DEVICES),
+    "qwen3-bf16, two copies": Model(
+        _QWEN3, None, (SERVER,), {"data_parallel_size": 2, "api_server_count": 1}, _TWO_DEVICES
+    ),
     "qwen3-bf16, chunked prefill": Model(_QWEN3, None, _SHORT, {"max_num_batched_tokens": 16}),
     "qwen3-bf16, prefix caching": Model(
         _QWEN3,

@@ -41,11 +41,11 @@ def _sorted(modes: Sequence[str], row: Mapping[str, Sequence[str] | None], descr
 
 def _agreement(reason: str) -> str:
     """Return the tokens that are those of transformers, or the error of embeddings."""
-    found = _TOKENS.search(reason)
-    assert found, reason
-    if found["error"]:
-        return f"off by {found['error']}"
-    return f"{found['counts'].strip()} of {found['of']}"
+    match = _TOKENS.search(reason)
+    assert match, reason
+    if match["error"]:
+        return f"off by {match['error']}"
+    return f"{match['counts'].strip()} of {match['of']}"
 
 
 def _plain(reason: str) -> str:
