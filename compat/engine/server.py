@@ -125,11 +125,11 @@ def _processes(session: int) -> list[Path]:
 
 
 def _memory(session: int) -> float:
-    """Return the MB of a session's processes, shared ones counted once."""
+    """Return the MB of a session's processes, shared ones counted once, without files that other programs map too."""
     rows = [
         line.split() for folder in _processes(session) for line in (folder / "smaps_rollup").read_text().splitlines()
     ]
-    return sum(int(row[1]) for row in rows if row[0] == "Pss:") / 1024
+    return sum(int(row[1]) for row in rows if row[0] in ("Pss_Anon:", "Pss_Shmem:")) / 1024
 
 
 def _in_use() -> set[Path]:
