@@ -16,6 +16,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+_ENDING = 20  # seconds
+
 
 def main() -> None:
     """Answer requests until there are no more."""
@@ -48,8 +50,11 @@ def _run(arguments: list[str], folder: str, seconds: float, environment: dict[st
             os.waitpid(child, 0)
             return None
         time.sleep(0.1)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # an engine that outlives its script
+    with contextlib.suppress(ProcessLookupError):  # when no process of the script is left
+        for _ in range(_ENDING * 10):  # engines remove their shared memory
+            os.killpg(child, 0)
+            time.sleep(0.1)
+        os.killpg(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(ended[1])
 
 

@@ -30,6 +30,7 @@ _GROWTH = 16
 
 def main() -> None:
     """Serve, ask, stop."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and their children
     folder = Path(sys.argv[1])
     settings = json.loads((folder / "settings.json").read_text())
     with socket.socket() as free:

@@ -8,8 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 RUN = """
 import json, sys
-from compat.engine.fork_server import _run
-print(json.dumps([_run(**json.loads(line)) for line in sys.stdin]))
+from compat.engine import fork_server
+fork_server._ENDING = 1
+print(json.dumps([fork_server._run(**json.loads(line)) for line in sys.stdin]))
 """
 SCRIPT = """
 import os, sys, time
