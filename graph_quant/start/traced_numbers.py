@@ -67,8 +67,8 @@ def _is_number(variable: Any) -> bool:
 
 def _is_on_npu(variable: Any, tx: Any) -> bool:
     """Whether a tensor, or the first of a list, is an npu tensor."""
-    if not variable.is_tensor():
+    if hasattr(variable, "items"):
         items = variable.unpack_var_sequence(tx)
-        return bool(items) and items[0].is_tensor() and _is_on_npu(items[0], tx)
+        return bool(items) and not hasattr(items[0], "items") and _is_on_npu(items[0], tx)
     value = variable.as_proxy().node.meta.get("example_value")
     return isinstance(value, torch.Tensor) and value.device.type == "npu"
