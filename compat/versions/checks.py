@@ -50,6 +50,8 @@ class Outcome:
     passed: int = 0
     skipped: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    # What the page says of a row that more than one run made.
+    note: str = ""
 
     @property
     def is_supported(self) -> bool:

@@ -57,9 +57,11 @@ def _remarks(outcomes: dict[str, dict[str, Any]]) -> Iterator[str]:
         lines = [f"{name}: {result}" for name, result in outcome["scripts"].items() if result != "passed"]
         lines += [f"failed: {name}" for name in outcome["failed"]]
         lines += [f"skipped: {line}" for line in outcome["skipped"]]
-        if lines:
+        if lines or outcome.get("note"):
             yield f"## torch_npu {outcome['release']} with torch {outcome['torch']}"
             yield ""
+            if outcome.get("note"):
+                yield from (outcome["note"], "")
             yield from (f"- {line.replace('|', ' ')}" for line in sorted(set(lines)))
             yield ""
 
