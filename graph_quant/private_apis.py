@@ -191,6 +191,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "addcmul_, addcdiv and _foreach_lerp_ with numbers round otherwise in graphs than eagerly",
         "torch._dynamo.variables.torch.TorchInGraphFunctionVariable._get_handlers",
         "torch._dynamo.variables.tensor.TensorVariable",
+        "torch._foreach_lerp_",
     ),
     *_private_apis(
         "steps of optimizers are not compiled",
