@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from typing import Any
 
+import graph_quant  # noqa: F401  (before torch: it makes torch_npu loadable)
 import torch
 import torchair
 from graph_quant import fusions
