@@ -104,7 +104,7 @@ def _check_shapes(root: Node, leaves: dict[str, Any]) -> None:
 
 
 def _condition(mask: Node) -> Node:
-    """The condition that is true where a key is seen, from the scores that are added: 0 there, the lowest otherwise."""
+    """The condition that is true where a key is seen, from the scores that are added: 0 there, else the lowest."""
     if mask.target not in (aten.where.self, aten.where.ScalarOther):
         raise NotFusedError("the mask that is added is not chosen by a condition")
     condition, seen, hidden = mask.args
