@@ -74,6 +74,7 @@ def test_operators_lower_to_the_declared_node_types() -> None:
         "AddRmsNormDynamicMxQuant",
         "AntiMxQuant",
         "Cmo",
+        "DualLevelQuantBatchMatmul",
         "DynamicBlockMxQuant",
         "DynamicDualLevelMxQuant",
         "DynamicMxQuant",
@@ -83,6 +84,7 @@ def test_operators_lower_to_the_declared_node_types() -> None:
         "GroupedDynamicBlockQuant",
         "GroupedDynamicMxQuant",
         "InplaceAddRmsNorm",
+        "QuantBatchMatmulInplaceAdd",
         "QuantMax",
         "RmsNormDynamicMxQuant",
         "RmsNormQuantV2",
@@ -91,6 +93,7 @@ def test_operators_lower_to_the_declared_node_types() -> None:
         "SwigluGroupQuantGrad",
         "SwigluMxQuant",
         "SwigluMxQuantWithDualAxis",
+        "TransposeQuantBatchMatMul",
     }
 
 

@@ -17,11 +17,15 @@ from support.stated_rules import refusing_lines, rules_without_a_call
 # Families whose tables have a wrong call for each rule, and files whose rules are covered by another test instead.
 FAMILIES = ("matmul", "moe")
 COVERED_BY = {
+    "matmul/add_quant_matmul.py": "test_add_quant_matmul.py",
+    "matmul/dual_level_quant_matmul.py": "test_dual_level_quant_matmul.py",
     "matmul/grouped_matmul_950.py": "test_grouped_matmul_950.py",
     "matmul/grouped_matmul_swiglu_quant_950.py": "test_grouped_matmul_swiglu_quant_950.py",
     "matmul/matmul_add_fp32.py": "test_atb.py",
     "matmul/quant_conv2d.py": "test_quant_conv2d.py",
     "matmul/quant_matmul_950.py": "test_quant_matmul_950.py",
+    "matmul/transpose_quant_batchmatmul.py": "test_transpose_quant_batchmatmul.py",
+    "matmul/weight_quant_950.py": "test_weight_quant_batchmatmul_950.py",
     "moe/fused_add_topk_div.py": "test_atb.py",
     "moe/group_topk.py": "test_atb.py",
 }

@@ -11,6 +11,7 @@ from graph_quant.chip import ASCEND_950
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.narrow_products import carried
 from graph_quant.reference.matmul.quant_matmul_950 import scaled_narrow_product
+from graph_quant.refusals import UndescribedError
 from torch import Tensor
 
 
@@ -45,12 +46,14 @@ def quant_batch_matmul_inplace_add(
     x2: Tensor,
     x2_scale: Tensor,
     y: Tensor,
-    x1_scale: Tensor,
+    x1_scale: Tensor | None = None,
     *,
     transpose_x1: bool = False,
     transpose_x2: bool = False,
 ) -> Tensor:
     """Compute the node; scales of blocks are transposed as their operands are."""
+    if x1_scale is None:
+        raise UndescribedError("QuantBatchMatmulInplaceAdd: a node without x1_scale is not described")
     is_mx = x1_scale.dim() > 1
     if is_mx:
         x1_scale = x1_scale.transpose(0, 1) if transpose_x1 else x1_scale

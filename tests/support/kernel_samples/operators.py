@@ -28,6 +28,7 @@ OF_OPERATORS = {
     "DequantBias": "npu_dequant_bias",
     "DequantRopeQuantKvcache": "npu_dequant_rope_quant_kvcache",
     "DequantSwigluQuant": "npu_dequant_swiglu_quant",
+    "DualLevelQuantBatchMatmul": "npu_dual_level_quant_matmul",
     "DynamicBlockMxQuant": "npu_dynamic_block_mx_quant",
     "DynamicBlockQuant": "npu_dynamic_block_quant",
     "DynamicDualLevelMxQuant": "npu_dynamic_dual_level_mx_quant",
@@ -102,6 +103,7 @@ OF_OPERATORS = {
     "MoeUpdateExpert": "npu_moe_update_expert",
     "PromptFlashAttention": "npu_prompt_flash_attention",
     "QkvRmsNormRopeCache": "npu_qkv_rms_norm_rope_cache_functional",
+    "QuantBatchMatmulInplaceAdd": "npu_add_quant_matmul",
     "QuantBatchMatmulV3": "npu_quant_matmul",
     "QuantBatchMatmulV4": "npu_quant_matmul",
     "QuantConv2D": "npu_quant_conv2d",
@@ -134,17 +136,20 @@ OF_OPERATORS = {
     "SwigluMxQuantWithDualAxis": "npu_swiglu_mx_quant_with_dual_axis",
     "SwiGluQuant": "npu_swiglu_quant",
     "TransposeBatchMatMul": "npu_transpose_batchmatmul",
+    "TransposeQuantBatchMatMul": "npu_transpose_quant_batchmatmul",
     "TransQuantParamV2": "npu_trans_quant_param",
     "WeightQuantBatchMatmulV2": "npu_weight_quant_batchmatmul",
 }
 # Stated outside the tables: the documents' examples and rules in `reference`, and the folders' own tests.
 TESTED_SEPARATELY = {
     "collectives": "ranks/graphs.py",
+    "npu_add_quant_matmul": "operators/matmul/test_add_quant_matmul.py",
     "npu_add_rms_norm_dynamic_mx_quant": "operators/norm/test_rms_norm_dynamic_mx_quant.py",
     "npu_add_rms_norm_v2": "operators/norm/add_rms_norm.py",
     "npu_anti_mx_quant": "operators/quant/test_anti_mx_quant.py",
     "npu_apply_rotary_pos_emb": "operators/rope/test_apply_rotary_pos_emb.py",
     "npu_dequant_rope_quant_kvcache": "operators/cache/test_rope_quant_kvcache.py",
+    "npu_dual_level_quant_matmul": "operators/matmul/test_dual_level_quant_matmul.py",
     "npu_dynamic_block_mx_quant": "operators/quant/test_dynamic_block_mx_quant.py",
     "npu_dynamic_dual_level_mx_quant": "operators/quant/test_dynamic_dual_level_mx_quant.py",
     "npu_dynamic_mx_quant": "operators/quant/test_dynamic_mx_quant.py",
@@ -167,4 +172,5 @@ TESTED_SEPARATELY = {
     "npu_swiglu_mx_quant": "operators/activation/test_swiglu_mx_quant.py",
     "npu_swiglu_mx_quant_with_dual_axis": "operators/activation/test_swiglu_mx_quant.py",
     "npu_trans_quant_param": "reference/test_rules.py",
+    "npu_transpose_quant_batchmatmul": "operators/matmul/test_transpose_quant_batchmatmul.py",
 }
