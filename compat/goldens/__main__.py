@@ -68,7 +68,9 @@ def _tabulate(results: Sequence[Result]) -> Iterator[str]:
     yield "| op type | verdict | reason |"
     yield "|---|---|---|"
     for result in sorted(set(results), key=lambda entry: entry.type):
-        reason = " ".join(result.reason.split()).replace("|", "\\|")[:100]
+        reason = " ".join(result.reason.split())[:100]
+        for mark in "|[":  # columns, and references of Markdown
+            reason = reason.replace(mark, f"\\{mark}")
         yield f"| {result.type} | {result.verdict.value} | {reason} |"
 
 
