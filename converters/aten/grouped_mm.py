@@ -23,7 +23,11 @@ _GROUP_TYPES = {(2, 3): 0, (2, 2): 2}
 _FORMS = "aten._grouped_mm is lowered for one matrix in groups, times a matrix for each or another in groups, alone"
 
 
-@converts(torch.ops.aten._grouped_mm.default)
+# Since torch 2.8.
+_OVERLOADS = (torch.ops.aten._grouped_mm.default,) if hasattr(torch.ops.aten, "_grouped_mm") else ()
+
+
+@converts(*_OVERLOADS)
 def grouped_mm(
     x: Tensor,
     mat2: Tensor,

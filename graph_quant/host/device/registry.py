@@ -134,7 +134,9 @@ def register() -> None:
     on_cpu, implicit = _names("CPU"), _names("CompositeImplicitAutograd")
     explicit = _names("CompositeExplicitAutograd") | _names("CompositeExplicitAutogradNonFunctional")
     candidates = (on_cpu - implicit) | (registered & (implicit | explicit))
-    supported = {name for name in candidates if name.startswith("aten::")} | {matmul.GROUPED, *_COMPOSITES_OF_THE_CPU}
+    # Not every release of torch has all of these.
+    named = {matmul.GROUPED, *_COMPOSITES_OF_THE_CPU}.intersection(torch._C._dispatch_get_all_op_names())
+    supported = {name for name in candidates if name.startswith("aten::")} | named
     aten: Any = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in supported - _LEFT_TO_TORCH_NPU:
         aten.impl(name, _DEVICE, with_device_guard(name, _lazy_kernel(name)), False)
